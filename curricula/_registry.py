@@ -1,0 +1,116 @@
+"""Names for things that outside packages may add to: one mechanism for curricula, setups, learners.
+
+The file is written once, in `curricula/`, and `envs/_registry.py` is a link to it: the two packages
+must not import each other, and yet there is to be one mechanism.
+"""
+
+from __future__ import annotations
+
+import difflib
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class UnknownNameError(LookupError):
+    """A name that nothing is registered under; the message offers the nearest one."""
+
+    def __init__(self, kind: str, name: object, known: list[str]) -> None:
+        self.kind, self.name, self.known = kind, name, known
+        near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
+        hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known) or 'none'}."
+        super().__init__(f"no {kind} is called {str(name)!r}; {hint}")
+
+
+class DuplicateNameError(ValueError):
+    """Two different things were registered under one name."""
+
+
+@dataclass
+class Registry(Generic[T]):
+    """Maps names to objects, our own first, then those of installed packages' entry points.
+
+    Entry points are looked up when a name is asked for and loaded one by one, so a broken outside
+    package costs its own names only.
+
+    Attributes:
+        kind: What is registered, in the singular, as error messages call it.
+        group: The entry-point group through which outside packages register.
+    """
+
+    kind: str
+    group: str
+    _items: dict[str, T] = field(default_factory=dict)
+    _origins: dict[str, str] = field(default_factory=dict)
+
+    def register(self, name: str, *, origin: str = "pacebench") -> Callable[[T], T]:
+        """Returns a decorator that registers its argument under `name`."""
+        if not name or name != name.strip() or any(c.isspace() or c in "/\\" for c in name):
+            raise ValueError(f"{name!r} cannot name a {self.kind}: no spaces or slashes, not empty.")
+
+        def add(item: T) -> T:
+            if name in self._items and self._items[name] is not item:
+                raise DuplicateNameError(f"a {self.kind} called {name!r} is registered already.")
+            self._items[name] = item
+            self._origins.setdefault(name, origin)
+            return item
+
+        return add
+
+    def unregister(self, name: str) -> None:
+        """Forgets `name`, which tests that register something of their own need."""
+        self._items.pop(name, None)
+        self._origins.pop(name, None)
+
+    def get(self, name: str) -> T:
+        """Returns what is registered under `name`.
+
+        Raises:
+            UnknownNameError: Nothing is; the message names the nearest match.
+        """
+        if name not in self._items:
+            self._load(only=name)
+        try:
+            return self._items[name]
+        except (KeyError, TypeError):
+            raise UnknownNameError(self.kind, name, self.names()) from None
+
+    def names(self) -> list[str]:
+        """Returns every name, ours in the order of registration, then the outside ones."""
+        self._load()
+        return list(self._items)
+
+    def origin(self, name: str) -> str:
+        """Returns the distribution that `name` comes from."""
+        self.get(name)
+        return self._origins[name]
+
+    def items(self) -> Iterator[tuple[str, T]]:
+        """Yields every name with what it stands for."""
+        for name in self.names():
+            yield name, self._items[name]
+
+    def _load(self, only: str | None = None) -> None:
+        for point in entry_points(group=self.group):
+            if point.name in self._items or (only is not None and point.name != only):
+                continue
+            self._load_one(point)
+
+    def _load_one(self, point: EntryPoint) -> None:
+        origin = point.dist.name if point.dist else point.value
+        try:
+            item = point.load()
+        except Exception as error:  # noqa: BLE001 - an outside package may fail in any way
+            warnings.warn(
+                f"the {self.kind} {point.name!r} of {origin!r} could not be loaded: {error}",
+                stacklevel=4,
+            )
+            return
+        # Importing the module may have run our own decorator already.
+        if point.name not in self._items:
+            self._items[point.name] = item
+        self._origins[point.name] = origin

@@ -1,0 +1,1 @@
+../curricula/_registry.py
