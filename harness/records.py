@@ -1,0 +1,136 @@
+"""The plain records that pass between training, the runner and the store.
+
+Training fills them, the store writes them, the statistics read them back as frames; none of the
+three knows another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.seeding import RunSeed
+
+
+class Status(StrEnum):
+    """How a run ended. Everything but `OK` and `INFRASTRUCTURE` scores the declared floor."""
+
+    OK = "ok"
+    DIVERGED = "diverged"
+    TIMEOUT = "timeout"
+    CRASHED = "crashed-method"
+    INFRASTRUCTURE = "crashed-infrastructure"
+
+
+# Columns of evaluations.parquet: one row per episode of an evaluation.
+EVALUATION_COLUMNS: dict[str, str] = {
+    "step": "int64",  # the point of the evaluation grid, in environment steps
+    "distribution": "category",  # target | initial | current
+    "policy": "category",  # deterministic | stochastic
+    "context": "int32",  # index into the held-out list of that distribution
+    "return": "float32",
+    "discounted_return": "float32",
+    "success": "bool",
+    "length": "int32",
+}
+
+# Columns of updates.parquet that stand beside the fields of the UpdateRecord.
+UPDATE_COLUMNS: dict[str, str] = {
+    "iteration": "int32",  # policy updates done
+    "env_steps": "int64",  # environment steps done
+    "episodes": "int32",  # contexts given to the update
+    "discarded": "int32",  # finished episodes left out because their context was drawn before
+    "mean": "list<double>",
+    "std": "list<double>",
+    "theta": "list<double>",  # null where the family has none
+}
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What one training run leaves behind.
+
+    Attributes:
+        seed: The seed it ran with.
+        status: How it ended.
+        reason: One sentence for every status but `OK`.
+        env_steps: Environment steps consumed, all of them.
+        evaluations: Columns of `EVALUATION_COLUMNS`, equally long.
+        updates: Columns of `UPDATE_COLUMNS` and of the UpdateRecord, equally long.
+        timings: Seconds by phase (rollout, policy, curriculum, evaluation), this seed's share.
+        policy: Final parameters by name, in float32.
+        extras: Further JSON-able facts (peak memory, library versions, …).
+    """
+
+    seed: RunSeed
+    status: Status
+    reason: str
+    env_steps: int
+    evaluations: dict[str, list[Any]]
+    updates: dict[str, list[Any]]
+    timings: dict[str, float]
+    policy: dict[str, NDArray[np.float32]]
+    extras: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The state of one run at a point of its evaluation grid; training goes on from it bit by bit.
+
+    Attributes:
+        step: Environment steps done.
+        arrays: Parameters, optimiser moments, environment states, recorded rows, …
+        state: JSON-able remainder (generator states, curriculum, counters).
+    """
+
+    step: int
+    arrays: dict[str, NDArray[Any]]
+    state: dict[str, Any]
+
+
+class Hooks(Protocol):
+    """What training asks of whoever runs it; all of it optional in spirit, see `NoHooks`."""
+
+    def load(self, seed: RunSeed) -> Checkpoint | None:
+        """Returns the latest usable checkpoint of a run, if there is one."""
+
+    def save(self, seed: RunSeed, checkpoint: Checkpoint) -> None:
+        """Keeps a checkpoint of a run, replacing the one before."""
+
+    def progress(self, env_steps: int) -> None:
+        """Hears how many environment steps were done since the last call, over all seeds."""
+
+    def finished(self, result: RunResult) -> None:
+        """Takes the result of a run as soon as it is there."""
+
+    def should_stop(self) -> bool:
+        """Says whether to stop at the next checkpoint."""
+
+
+class NoHooks:
+    """Runs without checkpoints, progress or interruption, and keeps the results."""
+
+    def __init__(self) -> None:
+        self.results: list[RunResult] = []
+
+    def load(self, seed: RunSeed) -> Checkpoint | None:
+        """Returns none."""
+        return None
+
+    def save(self, seed: RunSeed, checkpoint: Checkpoint) -> None:
+        """Keeps nothing."""
+
+    def progress(self, env_steps: int) -> None:
+        """Ignores progress."""
+
+    def finished(self, result: RunResult) -> None:
+        """Appends to `results`."""
+        self.results.append(result)
+
+    def should_stop(self) -> bool:
+        """Never stops."""
+        return False

@@ -1,0 +1,67 @@
+"""Every random stream of a study, named by its role and disjoint from every other by construction.
+
+A stream is a `SeedSequence` whose spawn key spells its role, so it depends on the root seed and the
+role alone: not on the order of creation, the batch of seeds a run is in, or the executor.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class StudyRole(IntEnum):
+    """What a branch of a study's seeds is for; no branch is ever used for another purpose."""
+
+    PILOT = 0
+    TUNE = 1
+    EVALUATE = 2
+    EPISODES = 3
+    BOOTSTRAP = 4
+
+
+class RunRole(IntEnum):
+    """The streams inside one training run."""
+
+    INIT = 0
+    ENVIRONMENT = 1
+    POLICY = 2
+    MINIBATCH = 3
+    CURRICULUM = 4
+    EVALUATION = 5
+
+
+class RunSeed(BaseModel):
+    """The seed of one training run: which root, which role, which number within it.
+
+    Attributes:
+        root: The study's root seed.
+        role: The branch the run belongs to.
+        index: The run's number within the branch; tuning uses it for replicates and trials too.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    root: int = Field(ge=0)
+    role: StudyRole = StudyRole.EVALUATE
+    index: int = Field(ge=0)
+
+    def sequence(self, role: RunRole) -> np.random.SeedSequence:
+        """Returns the stream of one role inside this run."""
+        return np.random.SeedSequence(self.root, spawn_key=(self.role, self.index, role))
+
+    def generator(self, role: RunRole) -> np.random.Generator:
+        """Returns a generator on the stream of one role inside this run."""
+        return np.random.default_rng(self.sequence(role))
+
+
+def study_sequence(root: int, role: StudyRole, *key: int) -> np.random.SeedSequence:
+    """Returns a stream that belongs to the study rather than to a run.
+
+    The held-out evaluation contexts and the resamples of the statistics come from such streams.
+    """
+    if role not in (StudyRole.EPISODES, StudyRole.BOOTSTRAP):
+        raise ValueError(f"{role.name} seeds belong to runs: use RunSeed.")
+    return np.random.SeedSequence(root, spawn_key=(role, *key))

@@ -1,0 +1,117 @@
+"""What determines a result: the resolved, hashable description of one cell of a study.
+
+A *cell* is one curriculum on one setup with one learner. Its runs differ only in their seeds.
+Labels, paths and report settings are not in here, so changing them re-runs nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from harness.seeding import RunSeed
+
+# What an option of a curriculum or a parameter of a learner may be.
+Value = bool | int | float | str | None | list[Any] | dict[str, Any]
+
+ValueSignal = Literal["return", "critic"]
+
+
+class Frozen(BaseModel):
+    """A record that is validated once, never changes, and refuses keys it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class CurriculumCell(Frozen):
+    """A curriculum with every option resolved; `None` where it takes no such parameter."""
+
+    name: str
+    epsilon: float | None
+    threshold: float | None
+    options: dict[str, Value] = Field(default_factory=dict)
+
+
+class LearnerCell(Frozen):
+    """A learner with every parameter resolved."""
+
+    name: str
+    params: dict[str, Value]
+
+
+class ScheduleCell(Frozen):
+    """When the curriculum is updated, and from what.
+
+    Attributes:
+        every: Policy updates per curriculum update (the paper's N_CL).
+        warm_up: Policy updates before the first curriculum update.
+        min_episodes: Finished episodes an update needs; with fewer, they wait for the next one.
+        value_signal: Realised discounted return, or the critic at the initial observation.
+    """
+
+    every: int = Field(default=1, ge=1)
+    warm_up: int = Field(default=0, ge=0)
+    min_episodes: int = Field(default=10, ge=1)
+    value_signal: ValueSignal = "return"
+
+
+class EvaluationCell(Frozen):
+    """The frozen examination: where on the step axis, on how many held-out contexts.
+
+    Attributes:
+        steps: Environment steps at which the policy is evaluated, ascending, up to the budget.
+        contexts: Number of held-out target contexts, one episode each.
+        root: Root seed of the contexts and of the evaluation episodes.
+    """
+
+    steps: tuple[int, ...]
+    contexts: int = Field(ge=1)
+    root: int = Field(ge=0)
+
+
+class Cell(Frozen):
+    """Everything that determines the results of a run, except its seed.
+
+    Attributes:
+        setup: The name of the setup.
+        setup_digest: Hash of what the setup says (distributions, bounds, horizon, …), so that a
+            changed setup does not pass for the old one.
+        versions: Result-relevant versions of our own parts, raised by hand when results change.
+    """
+
+    curriculum: CurriculumCell
+    setup: str
+    setup_digest: str
+    learner: LearnerCell
+    schedule: ScheduleCell
+    budget: int = Field(ge=1)
+    evaluation: EvaluationCell
+    versions: dict[str, str]
+
+    def digest(self) -> str:
+        """Returns the hash that names the cell."""
+        return digest(self.model_dump(mode="json"))
+
+
+class Run(Frozen):
+    """One training run: a cell and a seed."""
+
+    cell: Cell
+    seed: RunSeed
+
+    def run_id(self) -> str:
+        """Returns the content address: equal for equal results-to-be, whatever the study."""
+        return digest(self.model_dump(mode="json"))
+
+
+def canonical_json(data: object) -> str:
+    """Returns the one JSON text of `data` that is hashed: sorted keys, no spaces, no NaN."""
+    return json.dumps(data, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest(data: object) -> str:
+    """Returns 16 hexadecimal digits that stand for JSON-able `data`."""
+    return hashlib.sha256(canonical_json(data).encode()).hexdigest()[:16]
