@@ -1,0 +1,345 @@
+"""The batched environment: what all contextual environments share around their physics."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from gymnasium import spaces
+from numpy.random import Generator
+from numpy.typing import ArrayLike, NDArray
+
+from envs.errors import SetupError
+from envs.setup import Setup
+from envs.streams import Seed, spawn_streams
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Indices = NDArray[np.intp]
+ContextSource = Callable[[Indices], ArrayLike]
+StepResult = tuple[Floats, Floats, Bools, Bools, dict[str, Any]]
+
+
+class BatchEnv(ABC):
+    """N independent copies of one contextual environment, stepped in one call.
+
+    A subclass brings the physics: it declares the class attributes below and implements
+    `_reset_copies` and `_step_copies`, which write into the buffers that this class owns:
+
+    - `_physics_obs` (N, k): the observation without the context; a view into `_obs`;
+    - `_reward` (N,), `_terminated` (N,), `_success` (N,).
+
+    Everything else is done here: validation, context clipping, the visible context, episode
+    lengths, truncation at the horizon, same-step auto-reset and one random stream per copy
+    (`_rngs[i]`). What copy i does depends on its stream, contexts and actions alone.
+
+    Attributes:
+        physics_space: Observation space of one copy without the context.
+        action_box: Action space of one copy; actions are clipped to it.
+        baseline_policy: The policy whose score is normalised to 0, `random` or `hold`.
+        render_fps: Steps per second of simulated time, for animations.
+    """
+
+    physics_space: ClassVar[spaces.Box]
+    action_box: ClassVar[spaces.Box]
+    baseline_policy: ClassVar[str] = "random"
+    render_fps: ClassVar[int] = 10
+
+    def __init__(
+        self,
+        setup: Setup,
+        num_envs: int,
+        seed: Seed | Sequence[Seed],
+        contexts: ContextSource | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        """Prepares the buffers; the copies must be reset before the first step.
+
+        Args:
+            setup: The task.
+            num_envs: Number of copies N.
+            seed: See `envs.make_batch`.
+            contexts: See `envs.make_batch`.
+            render_mode: None or `rgb_array`; an environment may keep what drawing needs only then.
+        """
+        if isinstance(num_envs, bool) or not isinstance(num_envs, int | np.integer) or num_envs < 1:
+            raise SetupError(f"num_envs must be a positive integer, got {num_envs!r}.")
+        if render_mode not in (None, "rgb_array"):
+            raise SetupError(f"render_mode must be None or 'rgb_array', got {render_mode!r}.")
+        self.setup = setup
+        self.num_envs = n = int(num_envs)
+        self.render_mode = render_mode
+        self.action_space = self.action_box
+        self.observation_space = observation_space(self.physics_space, setup)
+        self._source = contexts
+        self._rngs: list[Generator] = spawn_streams(seed, n)
+
+        self._lower, self._upper = np.array(setup.lower), np.array(setup.upper)
+        self._low = np.asarray(self.action_box.low, dtype=np.float64)
+        self._high = np.asarray(self.action_box.high, dtype=np.float64)
+        self._physics_dim = k = int(self.physics_space.shape[0])
+        self._obs: Floats = np.zeros((n, *self.observation_space.shape))
+        self._physics_obs: Floats = self._obs[:, :k]
+        self._reward: Floats = np.zeros(n)
+        self._terminated: Bools = np.zeros(n, dtype=np.bool_)
+        self._success: Bools = np.zeros(n, dtype=np.bool_)
+        self._elapsed: NDArray[np.int64] = np.zeros(n, dtype=np.int64)
+        self._waiting: Bools = np.ones(n, dtype=np.bool_)
+        self._any_waiting = True
+        self._all: Indices = np.arange(n)
+        self._context: Floats = _frozen(np.zeros((n, setup.dim)))
+        self._clipped: Floats = _frozen(np.zeros((n, setup.dim)))
+
+    @property
+    def context(self) -> Floats:
+        """The raw contexts (N, d) of the current episodes, read-only."""
+        return self._context
+
+    @property
+    def clipped_context(self) -> Floats:
+        """The contexts (N, d) that the physics uses, read-only."""
+        return self._clipped
+
+    @property
+    def elapsed(self) -> NDArray[np.int64]:
+        """Steps taken in each copy's current episode."""
+        return self._elapsed.copy()
+
+    def reset(self, contexts: ArrayLike | None = None, indices: ArrayLike | None = None) -> Floats:
+        """Starts new episodes.
+
+        Args:
+            contexts: One context per copy to reset, (n, d); may be left out if the batch has a
+                context source, which is then asked.
+            indices: Which copies, in any order without repetition; all of them if left out.
+
+        Returns:
+            The first observations (n, obs_dim) of the copies that were reset, in the order asked.
+        """
+        chosen = self._all if indices is None else self._checked_indices(indices)
+        if contexts is None:
+            if self._source is None:
+                raise SetupError(
+                    "reset needs contexts, shape (copies, dimensions), or a batch made with a "
+                    "context source."
+                )
+            order = np.argsort(chosen)
+            drawn = np.empty((len(chosen), self.setup.dim))
+            drawn[order] = self._checked_contexts(self._source(chosen[order]), len(chosen))
+            contexts = drawn
+        self._begin(chosen, self._checked_contexts(contexts, len(chosen)))
+        return self._obs[chosen]
+
+    def step(self, actions: ArrayLike) -> StepResult:
+        """Steps every copy once.
+
+        Returns:
+            Observations (N, obs_dim), rewards (N,), terminated (N,), truncated (N,) and a dict of
+            arrays: `final_obs` (the observation before any reset), `success` (meaningful where an
+            episode ended), `context` and `clipped_context` of the episode just stepped, `elapsed`
+            (its steps so far). An episode that terminates on its last possible step is terminated,
+            not truncated.
+        """
+        if self._any_waiting:
+            waiting = np.flatnonzero(self._waiting)
+            raise SetupError(
+                f"copies {_listed(waiting)} must be reset before the next step; reset them, or "
+                "give make_batch a context source that restarts finished copies by itself."
+            )
+        self._step_copies(self._checked_actions(actions))
+        self._elapsed += 1
+        terminated = self._terminated.copy()
+        done = self._elapsed >= self.setup.horizon
+        truncated = done & ~terminated
+        done |= terminated
+        info: dict[str, Any] = {
+            "final_obs": self._obs.copy(),
+            "success": self._success.copy(),
+            "context": self._context,
+            "clipped_context": self._clipped,
+            "elapsed": self._elapsed.copy(),
+        }
+        if done.any():
+            self._finish(np.flatnonzero(done))
+        return self._obs.copy(), self._reward.copy(), terminated, truncated, info
+
+    def render(self, index: int = 0) -> NDArray[np.uint8]:
+        """Returns a picture (height, width, 3) of one copy; needs `render_mode="rgb_array"`."""
+        if self.render_mode != "rgb_array":
+            raise SetupError(
+                f"{self.setup.name!r} was made without a render mode; make it with "
+                "render_mode='rgb_array'."
+            )
+        return self._render_copy(index)
+
+    def actions(self, policy: str, rng: Generator | None = None) -> Floats:
+        """Returns the actions (N, act_dim) of a scripted policy in the current states.
+
+        Args:
+            policy: `random` (uniform over the action space, needs `rng`), `hold` (the environment's
+                zero action) or `reference` (a scripted controller that may use the context and the
+                full state; it shows what the task allows, not what a learner could observe).
+            rng: Generator for the random policy.
+        """
+        if policy == "random":
+            if rng is None:
+                raise SetupError("the random policy needs a generator: pass rng.")
+            return rng.uniform(self._low, self._high, (self.num_envs, len(self._low)))
+        if policy == "hold":
+            return np.zeros((self.num_envs, len(self._low)))
+        if policy == "reference":
+            return self._reference_actions()
+        raise SetupError(f"no policy is called {policy!r}; known: random, hold, reference.")
+
+    def set_stream(self, index: int, rng: Generator) -> None:
+        """Lets copy `index` draw from `rng` from its next reset on."""
+        self._rngs[index] = rng
+
+    def get_state(self) -> dict[str, Any]:
+        """Returns everything that the future depends on, as plain values and arrays.
+
+        Raises:
+            SetupError: The physics engine cannot save its state.
+        """
+        return {
+            "physics": self._physics_state(),
+            "streams": [rng.bit_generator.state for rng in self._rngs],
+            "obs": self._obs.copy(),
+            "elapsed": self._elapsed.copy(),
+            "waiting": self._waiting.copy(),
+            "context": self._context.copy(),
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Restores what `get_state` returned, into a batch of the same setup and size."""
+        obs = np.asarray(state["obs"], dtype=np.float64)
+        if obs.shape != self._obs.shape:
+            raise SetupError(
+                f"the saved state is of shape {obs.shape}, this batch of {self._obs.shape}; "
+                "restore it into a batch of the same setup and size."
+            )
+        for rng, saved in zip(self._rngs, state["streams"], strict=True):
+            rng.bit_generator.state = saved
+        self._obs[:] = obs
+        self._elapsed[:] = np.asarray(state["elapsed"])
+        self._waiting[:] = np.asarray(state["waiting"])
+        self._any_waiting = bool(self._waiting.any())
+        self._context = _frozen(np.array(state["context"], dtype=np.float64))
+        self._clipped = _frozen(np.clip(self._context, self._lower, self._upper))
+        self._load_physics_state(state["physics"])
+
+    def close(self) -> None:  # noqa: B027 - most physics have nothing to release
+        """Releases what the physics or the renderer holds; nothing by default."""
+
+    @abstractmethod
+    def _reset_copies(self, indices: Indices, contexts: Floats) -> None:
+        """Starts episodes: `indices` ascending or as asked, `contexts` (n, d) already clipped.
+
+        Must write `_physics_obs[indices]` and draw from `_rngs[i]` only.
+        """
+
+    @abstractmethod
+    def _step_copies(self, actions: Floats) -> None:
+        """Steps all copies with checked, clipped `actions` (N, act_dim) and fills the buffers."""
+
+    @abstractmethod
+    def _reference_actions(self) -> Floats:
+        """Returns the scripted controller's actions (N, act_dim)."""
+
+    def _render_copy(self, index: int) -> NDArray[np.uint8]:
+        raise SetupError(f"{self.setup.environment!r} cannot be rendered.")
+
+    def _physics_state(self) -> dict[str, Any]:
+        raise SetupError(f"the physics of {self.setup.environment!r} cannot save their state.")
+
+    def _load_physics_state(self, state: Mapping[str, Any]) -> None:
+        raise SetupError(f"the physics of {self.setup.environment!r} cannot restore a state.")
+
+    def _finish(self, finished: Indices) -> None:
+        if self._source is None:
+            self._waiting[finished] = True
+            self._any_waiting = True
+            return
+        self._begin(finished, self._checked_contexts(self._source(finished), len(finished)))
+
+    def _begin(self, indices: Indices, contexts: Floats) -> None:
+        # Replaced rather than overwritten: `info` of earlier steps refers to the old arrays.
+        raw, clipped = self._context.copy(), self._clipped.copy()
+        raw[indices] = contexts
+        clipped[indices] = used = np.clip(contexts, self._lower, self._upper)
+        self._context, self._clipped = _frozen(raw), _frozen(clipped)
+        self._elapsed[indices] = 0
+        self._waiting[indices] = False
+        self._any_waiting = bool(self._waiting.any())
+        if self.setup.visible:
+            self._obs[indices, self._physics_dim :] = self.scale_context(used)
+        self._reset_copies(indices, used)
+
+    def scale_context(self, contexts: Floats) -> Floats:
+        """Maps contexts from their bounds to [−1, 1], as visible contexts are observed."""
+        scaled: Floats = 2.0 * (contexts - self._lower) / (self._upper - self._lower) - 1.0
+        return scaled
+
+    def _checked_actions(self, actions: ArrayLike) -> Floats:
+        checked = np.asarray(actions, dtype=np.float64)
+        shape = (self.num_envs, len(self._low))
+        if checked.shape != shape:
+            raise SetupError(f"actions must have shape {shape}, got {checked.shape}.")
+        if not np.isfinite(checked).all():
+            raise SetupError(
+                f"actions of copies {_listed(_not_finite(checked))} are not finite; the policy has "
+                "probably diverged."
+            )
+        return np.minimum(np.maximum(checked, self._low), self._high)
+
+    def _checked_contexts(self, contexts: ArrayLike, n: int) -> Floats:
+        try:
+            checked = np.array(contexts, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise SetupError(f"contexts must be numbers, got {contexts!r}.") from None
+        shape = (n, self.setup.dim)
+        if checked.shape != shape:
+            raise SetupError(
+                f"contexts of {self.setup.name!r} must have shape {shape} "
+                f"({', '.join(self.setup.context_names)}), got {checked.shape}."
+            )
+        if not np.isfinite(checked).all():
+            raise SetupError(
+                f"contexts {_listed(_not_finite(checked))} of {self.setup.name!r} are not finite."
+            )
+        return checked
+
+    def _checked_indices(self, indices: ArrayLike) -> Indices:
+        chosen = np.atleast_1d(np.asarray(indices))
+        if chosen.dtype == np.bool_ or not np.issubdtype(chosen.dtype, np.integer):
+            raise SetupError(f"indices must be integers, got {chosen.dtype}.")
+        outside = chosen.size and (chosen.min() < 0 or chosen.max() >= self.num_envs)
+        if chosen.ndim != 1 or outside or len(np.unique(chosen)) != len(chosen):
+            raise SetupError(
+                f"indices must be distinct copies from 0 to {self.num_envs - 1}, got {indices!r}."
+            )
+        return chosen.astype(np.intp)
+
+
+def observation_space(physics: spaces.Box, setup: Setup) -> spaces.Box:
+    """Returns the observation space of one copy: the physics', then the context if visible."""
+    extra = np.ones(setup.dim if setup.visible else 0)
+    low = np.concatenate([physics.low, -extra]).astype(np.float64)
+    high = np.concatenate([physics.high, extra]).astype(np.float64)
+    return spaces.Box(low, high, dtype=np.float64)
+
+
+def _frozen(array: Floats) -> Floats:
+    array.setflags(write=False)
+    return array
+
+
+def _not_finite(rows: Floats) -> Indices:
+    return np.flatnonzero(~np.isfinite(rows).all(axis=1))
+
+
+def _listed(indices: Indices) -> str:
+    shown = ", ".join(map(str, indices[:5]))
+    return shown + (" …" if len(indices) > 5 else "")

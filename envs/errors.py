@@ -1,0 +1,7 @@
+"""What is raised when a caller asks an environment for something it cannot do."""
+
+from __future__ import annotations
+
+
+class SetupError(ValueError):
+    """A caller's mistake, told in one sentence: what is wrong, where, and the remedy."""

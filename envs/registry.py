@@ -1,0 +1,98 @@
+"""Which setups and environments exist, and how one is made from its name."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+from envs._registry import Registry
+from envs.base import BatchEnv, ContextSource
+from envs.errors import SetupError
+from envs.setup import Setup
+from envs.single import ContextualEnv
+from envs.streams import Seed
+
+_setups: Registry[Setup] = Registry("setup", "pacebench.setups")
+_environments: Registry[str | type[BatchEnv]] = Registry("environment", "pacebench.environments")
+
+
+def names() -> list[str]:
+    """Returns the names of all setups, ours first."""
+    return _setups.names()
+
+
+def setup(name: str | Setup) -> Setup:
+    """Returns the frozen spec of a setup.
+
+    Raises:
+        UnknownNameError: There is none of this name; the message offers the nearest.
+    """
+    return name if isinstance(name, Setup) else _setups.get(name)
+
+
+def register(spec: Setup) -> Setup:
+    """Adds a setup; outside packages may instead offer one in the group `pacebench.setups`."""
+    return _setups.register(spec.name)(spec)
+
+
+def unregister(name: str) -> None:
+    """Forgets a setup that was registered by hand."""
+    _setups.unregister(name)
+
+
+def register_environment(name: str, environment: str | type[BatchEnv]) -> None:
+    """Adds an environment: a `BatchEnv` class, or `module:Class` to be imported when needed."""
+    _environments.register(name)(environment)
+
+
+def environment(spec: str | Setup) -> type[BatchEnv]:
+    """Returns the `BatchEnv` class of a setup, importing its module if need be."""
+    spec = setup(spec)
+    found: Any = (
+        spec.environment if ":" in spec.environment else _environments.get(spec.environment)
+    )
+    if isinstance(found, str):
+        module, _, attribute = found.partition(":")
+        try:
+            found = getattr(importlib.import_module(module), attribute)
+        except (ImportError, AttributeError) as error:
+            raise SetupError(
+                f"the environment {spec.environment!r} of setup {spec.name!r} cannot be imported "
+                f"({error}); is the package that provides it installed?"
+            ) from error
+    if not (isinstance(found, type) and issubclass(found, BatchEnv)):
+        raise SetupError(
+            f"the environment {spec.environment!r} of setup {spec.name!r} is no envs.BatchEnv."
+        )
+    return found
+
+
+def make_batch(
+    name: str | Setup,
+    num_envs: int,
+    seed: Seed | Sequence[Seed],
+    contexts: ContextSource | None = None,
+    *,
+    render_mode: str | None = None,
+) -> BatchEnv:
+    """Makes N copies of a setup's environment, stepped in one call.
+
+    Args:
+        name: A setup or its name.
+        num_envs: Number of copies N.
+        seed: One stream per copy comes of it: an integer or a `SeedSequence` stands for its first
+            N children, a sequence gives one seed to each copy.
+        contexts: A callable `source(indices) -> (len(indices), d)`. With it, finished copies start
+            their next episode in the same step: it is called once per step in which episodes
+            ended, with the ascending indices of these copies. Without it, the caller resets
+            finished copies before the next step.
+        render_mode: None or `rgb_array`.
+    """
+    spec = setup(name)
+    return environment(spec)(spec, num_envs, seed, contexts, render_mode)
+
+
+def make(name: str | Setup, render_mode: str | None = None) -> ContextualEnv:
+    """Makes one copy of a setup's environment as a `gymnasium.Env`."""
+    return ContextualEnv(make_batch(name, 1, 0, render_mode=render_mode))
