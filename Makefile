@@ -1,0 +1,59 @@
+# One Makefile for people and for CI. Every target creates the environment first if it is missing.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Workers of the test suite; each is limited to one BLAS and torch thread.
+WORKERS ?= 2
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export OMP_NUM_THREADS ?= 1
+export OPENBLAS_NUM_THREADS ?= 1
+export MKL_NUM_THREADS ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help setup quick test lint format validate benchmark docs report clean
+
+help: ## Show this help
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+setup: $(VENV)/.complete ## Create the environment in .venv, and nothing else
+
+# torch first and pinned: a looser request would pull gigabytes of accelerator libraries.
+$(VENV)/.complete: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "error: pacebench needs Python 3.11 or newer; set PYTHON=python3.x" >&2; exit 2; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --constraint constraints.txt torch==2.13.0
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,ray,slurm]'
+	touch $@
+
+quick: setup ## Run a small real study and write its report (about four minutes)
+	$(BIN)/pacebench run studies/quick.yaml
+	$(BIN)/pacebench report studies/quick.yaml
+
+test: setup ## Run the tests
+	$(BIN)/pytest -n $(WORKERS) --dist worksteal -m "not validation" --durations 15
+
+lint: setup ## Check style, types and the direction of imports
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: setup ## Format the code and fix what can be fixed mechanically
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+validate: setup ## Run the full-size self-validation (long)
+	PACEBENCH_HYPOTHESIS=thorough $(BIN)/pytest -n $(WORKERS) --dist worksteal -m "validation or not validation" --durations 30
+
+benchmark: setup ## Print the ratio tables of every benchmark
+	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+docs: setup ## Regenerate what docs/ derives from the code
+	$(BIN)/pacebench schema --out docs/study.schema.json
+
+clean: ## Remove the environment and every cache (results stay)
+	rm -rf $(VENV) build *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,179 @@
+"""What a study's shape cannot show: names, capabilities and numbers that do not fit together.
+
+Checked before launch, because a mistake found after a night of training is a night lost.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+import curricula
+import envs
+from harness import learners
+from harness.study.models import CurriculumEntry, Evaluation, LearnerEntry, Statistics, Tuning
+from harness.study.yaml_nodes import KeyPath
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A mistake: where it is, and the sentence about it."""
+
+    path: KeyPath
+    text: str
+
+
+def check_parts(parts: Mapping[str, Any]) -> list[Finding]:
+    """Returns every mistake in the sections given; a section that is missing is not checked."""
+    findings: list[Finding] = []
+    entries: Sequence[CurriculumEntry | None] = parts.get("curricula") or ()
+    setups: Sequence[str] = parts.get("setups") or ()
+    findings += _curricula(entries)
+    findings += _setups(setups)
+    if "learner" in parts:
+        findings += _learner(parts["learner"], setups, parts.get("budget"))
+    if "evaluation" in parts and "budget" in parts:
+        findings += _evaluation(parts["evaluation"], parts["budget"])
+    if "schedule" in parts and parts["schedule"].value_signal == "critic":
+        findings += _critic(setups)
+    if "statistics" in parts and None not in entries:
+        labels = [entry.shown for entry in entries if entry is not None]
+        findings += _statistics(parts["statistics"], labels, parts.get("seeds"))
+        if parts.get("tuning") is not None:
+            findings += _tuning(parts["tuning"], labels)
+    return findings
+
+
+def _curricula(entries: Sequence[CurriculumEntry | None]) -> Iterator[Finding]:
+    counts = Counter(entry.shown for entry in entries if entry is not None)
+    seen: set[str] = set()
+    for i, entry in enumerate(entries):
+        if entry is None:
+            continue
+        if counts[entry.shown] > 1 and entry.shown in seen:
+            yield Finding(
+                ("curricula", i), f"'{entry.shown}' is there already; give this one a 'label:'."
+            )
+        seen.add(entry.shown)
+        yield from _curriculum(entry, ("curricula", i))
+
+
+def _curriculum(entry: CurriculumEntry, path: KeyPath) -> Iterator[Finding]:
+    try:
+        kind = curricula.get(entry.name)
+    except LookupError as error:
+        yield Finding((*path, "name"), str(error))
+        return
+    known = kind.options()
+    for option in entry.options:
+        if option not in known:
+            yield Finding(
+                (*path, "options", option),
+                f"'{entry.name}' has no such option; it has: {', '.join(known) or 'none'}.",
+            )
+    limit = kind.requires_epsilon_below
+    if limit is not None and entry.epsilon is not None and entry.epsilon >= limit:
+        yield Finding(
+            (*path, "epsilon"),
+            f"must be below {limit:g} for '{entry.name}' (θ would not stay positive), "
+            f"not {entry.epsilon:g}.",
+        )
+
+
+def _setups(setups: Sequence[str]) -> Iterator[Finding]:
+    counts = Counter(setups)
+    for i, name in enumerate(setups):
+        if counts[name] > 1 and name in setups[:i]:
+            yield Finding(("setups", i), f"'{name}' is there already; remove one.")
+        if name not in envs.names():
+            try:
+                envs.setup(name)
+            except LookupError as error:
+                yield Finding(("setups", i), str(error))
+
+
+def _learner(entry: LearnerEntry, setups: Sequence[str], budget: int | None) -> Iterator[Finding]:
+    try:
+        kind = learners.get(entry.name)
+    except LookupError as error:
+        yield Finding(("learner", "name"), str(error))
+        return
+    for name in setups:
+        if name not in envs.names():
+            continue
+        try:
+            params = kind.Params.model_validate({**kind.defaults(name), **entry.params})
+        except ValidationError as error:
+            for details in error.errors(include_url=False):
+                path = ("learner", "params", *details["loc"])
+                yield Finding(path, f"{details['msg']} (learner '{entry.name}').")
+            return
+        rollout = kind.rollout_steps(params)
+        if budget is not None and budget < rollout:
+            yield Finding(
+                ("budget",),
+                f"{budget:,} steps are fewer than one rollout of '{entry.name}' on '{name}' "
+                f"({rollout:,}); raise the budget.",
+            )
+
+
+def _evaluation(evaluation: Evaluation, budget: int) -> Iterator[Finding]:
+    for i, step in enumerate(evaluation.steps or ()):
+        if step > budget:
+            yield Finding(
+                ("evaluation", "steps", i),
+                f"{step:,} is beyond the budget of {budget:,} steps; lower it or raise 'budget:'.",
+            )
+
+
+def _critic(setups: Sequence[str]) -> Iterator[Finding]:
+    for name in setups:
+        if name in envs.names() and not envs.setup(name).visible:
+            yield Finding(
+                ("schedule", "value_signal"),
+                f"'critic' needs a visible context, but '{name}' hides it: the critic's value "
+                "would not depend on it; use 'return'.",
+            )
+
+
+def _statistics(
+    statistics: Statistics, labels: Sequence[str], seeds: Any | None
+) -> Iterator[Finding]:
+    here: KeyPath = ("statistics",)
+    known = ", ".join(labels)
+    if statistics.control is not None and statistics.control not in labels:
+        yield Finding(
+            (*here, "control"), f"'{statistics.control}' is not in the study; it has: {known}."
+        )
+    if not isinstance(statistics.comparisons, str):
+        for i, pair in enumerate(statistics.comparisons):
+            for j, label in enumerate(pair):
+                if label not in labels:
+                    yield Finding(
+                        (*here, "comparisons", i, j), f"'{label}' is not in the study ({known})."
+                    )
+            if pair[0] == pair[1]:
+                yield Finding((*here, "comparisons", i), "compares a curriculum with itself.")
+    if seeds is not None:
+        for i, look in enumerate(statistics.looks):
+            if look >= seeds.count:
+                yield Finding(
+                    (*here, "looks", i),
+                    f"a look at {look} seeds is not before the planned {seeds.count}; remove it.",
+                )
+
+
+def _tuning(tuning: Tuning, labels: Sequence[str]) -> Iterator[Finding]:
+    for i, label in enumerate(tuning.curricula):
+        if label not in labels:
+            yield Finding(
+                ("tuning", "curricula", i),
+                f"'{label}' is not in the study; it has: {', '.join(labels)}.",
+            )
+    for label in tuning.space:
+        if label not in tuning.curricula:
+            yield Finding(("tuning", "space", label), "is not among the tuned curricula.")

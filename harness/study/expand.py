@@ -1,0 +1,91 @@
+"""From a study to its cells: curricula × setups, each with every default resolved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import curricula
+import envs
+from harness import learners
+from harness.seeding import RunSeed, StudyRole
+from harness.study.models import CurriculumEntry, Study
+from harness.study.specs import (
+    Cell,
+    CurriculumCell,
+    EvaluationCell,
+    LearnerCell,
+    Run,
+    digest,
+)
+
+DEFAULT_EPSILON = 0.05
+
+# Raised by hand when a change of ours alters results: runs made before get other ids, and so are
+# run again rather than mixed with the new ones.
+RESULT_VERSIONS: dict[str, str] = {"curricula": "1", "envs": "1", "training": "1"}
+
+
+@dataclass(frozen=True)
+class PlannedCell:
+    """A cell of the study, as reports call it, and the seeds it is run with."""
+
+    label: str
+    cell: Cell
+    seeds: tuple[RunSeed, ...]
+
+    def runs(self) -> list[Run]:
+        """Returns the runs of the cell."""
+        return [Run(cell=self.cell, seed=seed) for seed in self.seeds]
+
+
+def expand(study: Study) -> list[PlannedCell]:
+    """Returns the study's cells, setup by setup, in the order of the file."""
+    seeds = tuple(
+        RunSeed(root=study.seeds.root, role=StudyRole.EVALUATE, index=i)
+        for i in range(study.seeds.count)
+    )
+    return [
+        PlannedCell(entry.shown, resolve_cell(study, entry, setup), seeds)
+        for setup in study.setups
+        for entry in study.curricula
+    ]
+
+
+def resolve_cell(study: Study, entry: CurriculumEntry, setup: str) -> Cell:
+    """Returns one curriculum on one setup with every default filled in."""
+    learner = learners.get(study.learner.name)
+    params = learner.Params.model_validate({**learner.defaults(setup), **study.learner.params})
+    return Cell(
+        curriculum=_resolve_curriculum(entry, setup),
+        setup=setup,
+        setup_digest=setup_digest(setup),
+        learner=LearnerCell(name=study.learner.name, params=params.model_dump(mode="json")),
+        schedule=study.schedule,
+        budget=study.budget,
+        evaluation=EvaluationCell(
+            steps=study.evaluation_steps(),
+            contexts=study.evaluation.contexts,
+            root=study.seeds.root,
+        ),
+        versions=RESULT_VERSIONS,
+    )
+
+
+def setup_digest(name: str) -> str:
+    """Returns the hash of what a setup says about training; words and anchors do not count."""
+    said: dict[str, Any] = envs.setup(name).to_dict()
+    return digest({k: v for k, v in said.items() if k not in ("doc", "source", "anchors")})
+
+
+def _resolve_curriculum(entry: CurriculumEntry, setup: str) -> CurriculumCell:
+    kind = curricula.get(entry.name)
+    # A control that ignores ε and V₋ must not get a new run id when they change.
+    paced = kind.capabilities.self_paced
+    threshold = entry.threshold if entry.threshold is not None else envs.setup(setup).threshold
+    return CurriculumCell(
+        name=entry.name,
+        epsilon=(entry.epsilon or DEFAULT_EPSILON) if paced else None,
+        threshold=threshold if paced else None,
+        options={**kind.default_options(), **entry.options},
+    )

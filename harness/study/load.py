@@ -1,0 +1,141 @@
+"""From a study file to a `Study`, or to every mistake in it at once."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, get_args
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import ErrorDetails
+
+from harness.errors import UserError
+from harness.study.checks import Finding, check_parts
+from harness.study.models import CurriculumEntry, Study
+from harness.study.yaml_nodes import Document, KeyPath, read_document
+
+
+def load_study(path: str | Path) -> Study:
+    """Reads and validates a study file.
+
+    Args:
+        path: A YAML file; see studies/ for examples and `pacebench schema` for the format.
+
+    Raises:
+        UserError: With one sentence for each mistake in the file.
+    """
+    return validate(read_document(Path(path)))
+
+
+def validate(document: Document) -> Study:
+    """Validates a parsed document: its shape first, then what the registries say about it."""
+    data = document.data
+    if not isinstance(data, Mapping):
+        raise UserError(document.sentence((), "a study is a mapping of keys; see studies/."))
+    findings: list[Finding] = []
+    study: Study | None = None
+    try:
+        study = Study.model_validate(data)
+        parts: dict[str, Any] = {name: getattr(study, name) for name in Study.model_fields}
+    except ValidationError as error:
+        findings += [_explain(details, data) for details in error.errors(include_url=False)]
+        parts = _valid_parts(data)
+    findings += check_parts(parts)
+    if findings or study is None:
+        ordered = sorted(findings, key=lambda finding: document.line(finding.path))
+        raise UserError(*dict.fromkeys(document.sentence(f.path, f.text) for f in ordered))
+    return study
+
+
+def _valid_parts(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the sections that are right by themselves, so that they can be checked further."""
+    parts: dict[str, Any] = {}
+    for name, info in Study.model_fields.items():
+        if name not in data:
+            if not info.is_required():
+                parts[name] = info.default
+            continue
+        if name == "curricula":
+            parts[name] = _valid_curricula(data[name])
+            continue
+        # `rebuild_annotation` keeps the constraints that stand beside the type.
+        adapter: TypeAdapter[Any] = TypeAdapter(info.rebuild_annotation())
+        try:
+            parts[name] = adapter.validate_python(data[name])
+        except ValidationError:
+            continue
+    return parts
+
+
+def _valid_curricula(entries: Any) -> list[CurriculumEntry | None]:
+    if not isinstance(entries, list):
+        return []
+    found: list[CurriculumEntry | None] = []
+    for entry in entries:
+        try:
+            named = {"name": entry} if isinstance(entry, str) else entry
+            found.append(CurriculumEntry.model_validate(named))
+        except ValidationError:
+            found.append(None)
+    return found
+
+
+def _explain(details: ErrorDetails, data: object) -> Finding:
+    """Turns one of pydantic's findings into a key path and a sentence with a remedy."""
+    path = tuple(_path_in(data, details["loc"]))
+    kind, value = details["type"], details["input"]
+    if kind == "missing":
+        return Finding(path, f"is missing; add '{path[-1]}:'.")
+    if kind == "extra_forbidden":
+        near = difflib.get_close_matches(str(path[-1]), _siblings(path), n=1, cutoff=0.5)
+        hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(_siblings(path))}."
+        return Finding(path, f"is not a key we know; {hint}")
+    if kind == "string_pattern_mismatch":
+        return Finding(
+            path, f"{_shown(value)} cannot be used as a name; use letters, digits, '-' and '_'."
+        )
+    message = details["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    given = "" if isinstance(value, dict | list | tuple) else f", not {_shown(value)}"
+    return Finding(path, f"{message}{given}.")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "…"
+
+
+def _path_in(data: object, location: tuple[int | str, ...]) -> Iterator[str | int]:
+    """Yields the part of pydantic's location that is in the file: it also names union branches."""
+    for i, key in enumerate(location):
+        last = i == len(location) - 1
+        if isinstance(data, Mapping) and isinstance(key, str) and (key in data or last):
+            yield key
+            data = data.get(key)
+        elif isinstance(data, list) and isinstance(key, int) and key < len(data):
+            yield key
+            data = data[key]
+        elif isinstance(data, str) and last and isinstance(key, str):
+            return
+
+
+def _siblings(path: KeyPath) -> list[str]:
+    """Returns the keys that may stand where `path` stands."""
+    model: type[BaseModel] = Study
+    for key in path[:-1]:
+        if isinstance(key, str) and key in model.model_fields:
+            model = _model_of(model.model_fields[key].annotation) or model
+    return list(model.model_fields)
+
+
+def _model_of(annotation: Any) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    for argument in get_args(annotation):
+        if (found := _model_of(argument)) is not None:
+            return found
+    return None

@@ -1,0 +1,184 @@
+"""A study file as its author writes it: one question, and everything needed to answer it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from harness.study.specs import Frozen, ScheduleCell, Value
+
+# A study's name is a folder under results/: no separators, no dots in front, nothing to escape by.
+Name = Annotated[
+    str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*$", max_length=80)
+]
+# Labels are shown to people, so they may say anything, on one line.
+Label = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[^\r\n\t\0]+$")]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
+Steps = Annotated[int, Field(ge=1, le=10**12)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+Estimand = Literal["return", "success", "normalised", "auc", "cvar", "iqm"]
+
+
+def _named(value: Any) -> Any:
+    """Lets a plain name stand for an entry without parameters."""
+    return {"name": value} if isinstance(value, str) else value
+
+
+class CurriculumEntry(Frozen):
+    """A curriculum with its parameters; a plain name takes the defaults."""
+
+    name: str = Field(description="A registered curriculum: `pacebench list`.")
+    label: Label | None = Field(None, description="How reports call it; the name if not given.")
+    epsilon: Positive | None = Field(None, description="Trust region ε in nats (default 0.05).")
+    threshold: float | None = Field(
+        None,
+        description="Performance threshold V₋ on the discounted return (default: the setup's).",
+    )
+    options: dict[str, Value] = Field(
+        default_factory=dict, description="The curriculum's own options: `pacebench list`."
+    )
+
+    @property
+    def shown(self) -> str:
+        """The label, or the name where none is given."""
+        return self.label or self.name
+
+
+class LearnerEntry(Frozen):
+    """A learner with the parameters that differ from its frozen settings for the setup."""
+
+    name: str = Field("ppo", description="A registered learner: `pacebench list`.")
+    params: dict[str, Value] = Field(
+        default_factory=dict, description="Hyperparameters under Stable-Baselines3's names."
+    )
+
+
+class Seeds(Frozen):
+    """How many training runs per cell, and the root of all randomness."""
+
+    count: int = Field(ge=1, le=10_000, description="Training runs per cell.")
+    root: Seed = Field(0, description="Root seed; every stream of the study is spawned from it.")
+
+
+class Evaluation(Frozen):
+    """When and on what the policies are examined."""
+
+    points: int = Field(
+        10, ge=1, le=1_000, description="Evenly spaced evaluations, the last at the budget."
+    )
+    steps: tuple[Steps, ...] | None = Field(
+        None, min_length=1, description="Evaluation steps spelt out, instead of `points`."
+    )
+    contexts: int = Field(
+        100, ge=1, le=100_000, description="Held-out target contexts; one episode each."
+    )
+
+    @model_validator(mode="after")
+    def _ascending(self) -> Evaluation:
+        if self.steps is not None and list(self.steps) != sorted(set(self.steps)):
+            raise ValueError("steps must ascend without repetition; sort them")
+        return self
+
+
+class Statistics(Frozen):
+    """What will be compared, and what would count as a difference; declared before running."""
+
+    primary: Estimand = Field("return", description="The estimand the verdicts are about.")
+    secondary: tuple[Estimand, ...] = Field(
+        ("success", "auc", "iqm"), description="Further estimands, reported without verdicts."
+    )
+    control: Label | None = Field(
+        None, description="Label that the others are compared with (default: the first curriculum)."
+    )
+    comparisons: Literal["vs-control", "all-pairs"] | tuple[tuple[Label, Label], ...] = Field(
+        "vs-control", description="The declared family; everything else is exploratory."
+    )
+    smallest_effect: Positive = Field(
+        0.05,
+        description="Smallest effect of interest, on the normalised score (0 random, 1 reference).",
+    )
+    alpha: float = Field(0.05, gt=0, lt=0.5, description="Family-wise error rate.")
+    looks: tuple[Annotated[int, Field(ge=2)], ...] = Field(
+        (), description="Seed counts at which an interim look is declared."
+    )
+    paired: bool = Field(False, description="Analyse by seed pairs; only where declared.")
+    # A run that diverges scores this; it is the setup's floor unless said otherwise.
+    floor: float | None = Field(None, description="Normalised score of a failed run.")
+
+
+class Range(Frozen):
+    """A searched interval."""
+
+    low: float = Field(allow_inf_nan=False)
+    high: float = Field(allow_inf_nan=False)
+    log: bool = False
+    integer: bool = False
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Range:
+        if not self.low < self.high:
+            raise ValueError("low must be below high; swap them")
+        if self.log and self.low <= 0:
+            raise ValueError("a logarithmic range needs low > 0")
+        return self
+
+
+class Tuning(Frozen):
+    """How parameters are searched: the same budget and sampler for every method."""
+
+    curricula: tuple[Label, ...] = Field(min_length=1, description="Labels to tune.")
+    trials: int = Field(ge=2, le=10_000, description="Configurations per curriculum and setup.")
+    seeds_per_trial: int = Field(3, ge=3, le=100, description="Training runs per configuration.")
+    budget: Steps | None = Field(
+        None, description="Environment steps per training run (default: the study's)."
+    )
+    sampler: str = Field("TPESampler", description="An Optuna sampler by name.")
+    pruner: Literal["none", "wilcoxon", "successive-halving"] = "none"
+    replicates: int = Field(1, ge=1, le=100, description="Independent searches per method.")
+    rerank: int = Field(
+        3, ge=1, le=100, description="Best configurations run again on fresh seeds."
+    )
+    space: dict[str, dict[str, Range | tuple[Value, ...]]] = Field(
+        default_factory=dict,
+        description="Per curriculum: parameter → range or choices; its own space if absent.",
+    )
+
+
+class Study(Frozen):
+    """One question, and everything needed to answer it."""
+
+    name: Name = Field(description="Names the folder under results/.")
+    question: str = Field(
+        min_length=1, max_length=2_000, description="What the study is to settle, in a sentence."
+    )
+    curricula: tuple[Annotated[CurriculumEntry, BeforeValidator(_named)], ...] = Field(min_length=1)
+    setups: tuple[str, ...] = Field(
+        min_length=1, description="Registered setups: `pacebench list`."
+    )
+    learner: Annotated[LearnerEntry, BeforeValidator(_named)] = LearnerEntry()
+    seeds: Seeds
+    budget: Steps = Field(description="Environment steps per training run.")
+    evaluation: Evaluation = Evaluation()
+    schedule: ScheduleCell = ScheduleCell()
+    statistics: Statistics = Statistics()
+    tuning: Tuning | None = None
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The curricula as reports call them."""
+        return tuple(entry.shown for entry in self.curricula)
+
+    @property
+    def control(self) -> str:
+        """The label that the others are compared with."""
+        return self.statistics.control or self.labels[0]
+
+    def evaluation_steps(self) -> tuple[int, ...]:
+        """Returns the evaluation grid in environment steps, ending at the budget."""
+        if self.evaluation.steps is not None:
+            inside = self.evaluation.steps
+            return inside if inside[-1] == self.budget else (*inside, self.budget)
+        points = min(self.evaluation.points, self.budget)
+        return tuple(round(self.budget * (i + 1) / points) for i in range(points))

@@ -1,0 +1,24 @@
+"""The JSON Schema of study files, for editors."""
+
+from __future__ import annotations
+
+import json
+
+from harness.study.models import Study
+
+
+def schema_text() -> str:
+    """Returns the schema as JSON text.
+
+    A plain name stands for a curriculum or a learner, which pydantic cannot know from a validator
+    that runs before it, so it is added here.
+    """
+    schema = Study.model_json_schema()
+    schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+    schema["title"] = "pacebench study"
+    entry = {"$ref": "#/$defs/CurriculumEntry"}
+    properties = schema["properties"]
+    properties["curricula"]["items"] = {"anyOf": [{"type": "string"}, entry]}
+    learner = {"$ref": "#/$defs/LearnerEntry"}
+    properties["learner"] = {"anyOf": [{"type": "string"}, learner], "default": "ppo"}
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
