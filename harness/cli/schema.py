@@ -9,7 +9,9 @@ import typer
 
 
 def schema(
-    out: Annotated[Path | None, typer.Option(help="File to write; standard output if none.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="File to write; standard output if none.")
+    ] = None,
 ) -> None:
     """Print the JSON Schema of study files, for editors that complete and check YAML.
 

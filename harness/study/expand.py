@@ -75,7 +75,7 @@ def resolve_cell(study: Study, entry: CurriculumEntry, setup: str) -> Cell:
 def setup_digest(name: str) -> str:
     """Returns the hash of what a setup says about training; words and anchors do not count."""
     said: dict[str, Any] = envs.setup(name).to_dict()
-    return digest({k: v for k, v in said.items() if k not in ("doc", "source", "anchors")})
+    return digest({k: v for k, v in said.items() if k not in ("doc", "source", "success", "anchors")})
 
 
 def _resolve_curriculum(entry: CurriculumEntry, setup: str) -> CurriculumCell:

@@ -1,0 +1,95 @@
+"""One registry mechanism for curricula, setups and learners, open to outside packages."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from curricula._registry import DuplicateNameError, Registry, UnknownNameError
+
+OUTSIDE = """
+import curricula
+
+@curricula.register("outside-shy")
+class Shy(curricula.get("initial")):
+    '''Never moves, and comes from another package.'''
+"""
+
+
+def test_unknown_name_offers_the_nearest() -> None:
+    registry: Registry[int] = Registry("thing", "pacebench.none")
+    registry.register("spgl-shared")(1)
+    registry.register("default")(2)
+    with pytest.raises(
+        UnknownNameError, match="no thing is called 'spgl-shard'; did you mean 'spgl-shared'"
+    ):
+        registry.get("spgl-shard")
+    with pytest.raises(UnknownNameError, match="known: spgl-shared, default"):
+        registry.get("zzz")
+
+
+def test_one_name_cannot_stand_for_two_things() -> None:
+    registry: Registry[int] = Registry("thing", "pacebench.none")
+    registry.register("a")(1)
+    registry.register("a")(1)
+    with pytest.raises(DuplicateNameError, match="'a' is registered already"):
+        registry.register("a")(2)
+
+
+@pytest.mark.parametrize("name", ["", " a", "a b", "a/b", "a\\b", "a\n"])
+def test_names_that_could_be_mistaken_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="cannot name a thing"):
+        Registry("thing", "pacebench.none").register(name)
+
+
+def test_envs_and_curricula_use_the_same_mechanism() -> None:
+    here = Path(__file__).parents[2]
+    assert (here / "envs/_registry.py").read_text() == (here / "curricula/_registry.py").read_text()
+
+
+@pytest.fixture
+def outside_package(tmp_path: Path) -> Path:
+    """An installed distribution, as pip would lay it out, that adds two curricula to ours."""
+    (tmp_path / "shy_package.py").write_text(OUTSIDE)
+    info = tmp_path / "shy_package-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shy-package\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(
+        "[pacebench.curricula]\n"
+        "outside-shy = shy_package:Shy\n"
+        "outside-broken = shy_package_missing:Nothing\n"
+    )
+    return tmp_path
+
+
+def _pacebench(*arguments: str, path: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "harness", *arguments],
+        env={**os.environ, "PYTHONPATH": str(path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_an_outside_package_adds_a_curriculum(outside_package: Path) -> None:
+    done = _pacebench("list", "--json", path=outside_package)
+    assert done.returncode == 0, done.stderr
+    listed = {entry["name"]: entry for entry in json.loads(done.stdout)["curricula"]}
+    assert listed["outside-shy"]["origin"] == "shy-package"
+    assert listed["outside-shy"]["doc"].startswith("Never moves, and comes from another package")
+    assert listed["spgl"]["origin"] == "pacebench"
+
+
+def test_a_broken_outside_package_costs_only_its_own_names(outside_package: Path) -> None:
+    done = _pacebench("list", path=outside_package)
+    assert done.returncode == 0
+    assert "outside-shy" in done.stdout
+    assert "outside-broken" not in done.stdout
+    assert "outside-broken" in done.stderr
+    assert "shy-package" in done.stderr
