@@ -44,7 +44,7 @@ def spawn_streams(seed: Seed | Sequence[Seed], num_envs: int) -> list[Generator]
         )
     if len(seed) != num_envs:
         raise SetupError(
-            f"{len(seed)} seeds were given for {num_envs} copies; give one per copy or a single one."
+            f"{len(seed)} seeds were given for {num_envs} copies; give one each or a single one."
         )
     return [stream(s) for s in seed]
 

@@ -1,0 +1,115 @@
+"""Lunar Lander: Gymnasium's own physics, with gravity, wind and turbulence as the context.
+
+The context is set on each instance before its reset, which builds a new Box2D world from the
+instance's attributes; nothing is ever set on Gymnasium's module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from gymnasium.envs.box2d import lunar_lander
+from numpy.random import SeedSequence
+from numpy.typing import NDArray
+
+from envs.base import BatchEnv, ContextSource, Floats, Indices
+from envs.errors import SetupError
+from envs.setup import Setup
+from envs.streams import Seed
+
+# Observed x of the flags: the pad covers two of the ten pieces of terrain.
+PAD_HALF_WIDTH = 0.2
+
+_INF = np.inf
+# Gymnasium's classes are only partly typed.
+_heuristic: Any = lunar_lander.heuristic
+
+
+class LunarLanderBatch(BatchEnv):
+    """N landers with continuous engines and wind, stepped one after the other.
+
+    Box2D has no batch interface; what can be saved is the Python around it, so the landers are
+    called bare, without Gymnasium's wrappers. Their state cannot be saved.
+    """
+
+    # Gymnasium declares tighter bounds, which a spinning lander leaves.
+    physics_space = spaces.Box(
+        np.array([-_INF] * 6 + [0.0, 0.0]), np.array([_INF] * 6 + [1.0, 1.0]), dtype=np.float64
+    )
+    action_box = spaces.Box(-1.0, 1.0, (2,), dtype=np.float64)
+    render_fps = 50
+
+    def __init__(
+        self,
+        setup: Setup,
+        num_envs: int,
+        seed: Seed | Sequence[Seed],
+        contexts: ContextSource | None = None,
+        render_mode: str | None = None,
+    ) -> None:
+        """Makes the landers; see `BatchEnv` for the arguments."""
+        super().__init__(setup, num_envs, seed, contexts, render_mode)
+        self._landers: list[Any] = [
+            lunar_lander.LunarLander(render_mode=render_mode, continuous=True, enable_wind=True)
+            for _ in range(self.num_envs)
+        ]
+        self._steps = [lander.step for lander in self._landers]
+
+    def _reset_copies(self, indices: Indices, contexts: Floats) -> None:
+        for i, (gravity, wind, turbulence) in zip(indices, contexts.tolist(), strict=True):
+            lander = self._landers[i]
+            lander.gravity = gravity
+            lander.wind_power = wind
+            lander.turbulence_power = turbulence
+            lander.np_random = self._rngs[i]
+            self._physics_obs[i], _ = lander.reset()
+
+    def _step_copies(self, actions: Floats) -> None:
+        obs, reward, terminated = self._physics_obs, self._reward, self._terminated
+        self._success[:] = False
+        for i, (step, action) in enumerate(zip(self._steps, actions, strict=True)):
+            obs[i], reward[i], ended, _, _ = step(action)
+            terminated[i] = ended
+            if ended:
+                self._success[i] = self._landed(i)
+
+    def _landed(self, index: int) -> bool:
+        lander = self._landers[index]
+        return bool(
+            not lander.lander.awake
+            and not lander.game_over
+            and lander.legs[0].ground_contact
+            and lander.legs[1].ground_contact
+            and abs(self._physics_obs[index, 0]) <= PAD_HALF_WIDTH
+        )
+
+    def _reference_actions(self) -> Floats:
+        """Gymnasium's heuristic controller, which looks at the observation only."""
+        pairs = zip(self._landers, self._obs, strict=True)
+        return np.array([_heuristic(lander, obs) for lander, obs in pairs])
+
+    def _render_copy(self, index: int) -> NDArray[np.uint8]:
+        return np.asarray(self._landers[index].render(), dtype=np.uint8)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickles and copies as Gymnasium does: a fresh batch, to be reset, with the same streams.
+
+        Raises:
+            SetupError: The batch draws its contexts from a source, which could not be shared.
+        """
+        if self._source is not None:
+            raise SetupError("a batch of landers with a context source cannot be copied.")
+        seeds = [SeedSequence(0)] * self.num_envs
+        args = (self.setup, self.num_envs, seeds, None, self.render_mode)
+        return type(self), args, {"streams": self._rngs}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._rngs = list(state["streams"])
+
+    def close(self) -> None:
+        """Closes the landers' windows."""
+        for lander in self._landers:
+            lander.close()
