@@ -46,7 +46,7 @@ def _inventory() -> dict[str, list[dict[str, Any]]]:
             {
                 "name": name,
                 "doc": _summary(curricula.get(name)),
-                "options": curricula.get(name).default_options(),
+                "options": {k: o.default for k, o in curricula.get(name).options().items()},
                 "origin": curricula.origin(name),
             }
             for name in curricula.names()

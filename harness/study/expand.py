@@ -75,7 +75,9 @@ def resolve_cell(study: Study, entry: CurriculumEntry, setup: str) -> Cell:
 def setup_digest(name: str) -> str:
     """Returns the hash of what a setup says about training; words and anchors do not count."""
     said: dict[str, Any] = envs.setup(name).to_dict()
-    return digest({k: v for k, v in said.items() if k not in ("doc", "source", "success", "anchors")})
+    return digest(
+        {k: v for k, v in said.items() if k not in ("doc", "source", "success", "anchors")}
+    )
 
 
 def _resolve_curriculum(entry: CurriculumEntry, setup: str) -> CurriculumCell:
@@ -87,5 +89,5 @@ def _resolve_curriculum(entry: CurriculumEntry, setup: str) -> CurriculumCell:
         name=entry.name,
         epsilon=(entry.epsilon or DEFAULT_EPSILON) if paced else None,
         threshold=threshold if paced else None,
-        options={**kind.default_options(), **entry.options},
+        options={k: o.default for k, o in kind.options().items()} | entry.options,
     )

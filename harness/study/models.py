@@ -107,6 +107,15 @@ class Statistics(Frozen):
     # A run that diverges scores this; it is the setup's floor unless said otherwise.
     floor: float | None = Field(None, description="Normalised score of a failed run.")
 
+    def family(self, labels: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+        """Returns the declared comparisons as (method, reference) pairs."""
+        if self.comparisons == "vs-control":
+            control = self.control or labels[0]
+            return tuple((label, control) for label in labels if label != control)
+        if self.comparisons == "all-pairs":
+            return tuple((b, a) for i, a in enumerate(labels) for b in labels[i + 1 :])
+        return self.comparisons
+
 
 class Range(Frozen):
     """A searched interval."""
