@@ -1,0 +1,37 @@
+"""`pacebench check`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def check(
+    study: Annotated[Path, typer.Argument(help="The study file.")],
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+    estimate: Annotated[
+        bool, typer.Option(help="Time a few seconds of training for the estimate.")
+    ] = True,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes to plan for (default: all cores).")
+    ] = None,
+) -> None:
+    """Validate a study and show what it will run, how long, and what it can detect.
+
+    Example: [bold]pacebench check studies/quick.yaml[/bold]
+    """
+    import json
+
+    from harness.cli.output import console
+    from harness.study.load import load_study
+    from harness.study.summary import summarise
+
+    loaded = load_study(study)
+    summary = summarise(loaded, estimate=estimate, workers=workers)
+    if json_:
+        typer.echo(json.dumps(summary.to_dict(), indent=2, ensure_ascii=False))
+        return
+    for part in summary.rendered():
+        console().print(part)

@@ -1,0 +1,95 @@
+"""How long a study will take on this machine, from a few seconds of the real thing.
+
+Rates differ tenfold between machines, setups and learners, so nothing is assumed: each setup is
+trained for two rollouts, and each curriculum is updated a few times on made-up values.
+"""
+
+from __future__ import annotations
+
+import os
+from time import perf_counter
+
+import numpy as np
+
+from harness.seeding import RunSeed, StudyRole
+from harness.study.expand import PlannedCell
+from harness.study.specs import Cell, CurriculumCell, EvaluationCell
+
+# Enough seeds to see the rate of a batch, few enough to be done in seconds.
+CALIBRATION_SEEDS = 5
+CALIBRATION_UPDATES = 3
+
+
+def seconds_by_cell(cells: list[PlannedCell]) -> list[float]:
+    """Returns the CPU seconds that each cell will take, all its seeds together."""
+    rates: dict[tuple[str, str], tuple[float, float]] = {}
+    seconds = []
+    for planned in cells:
+        cell = planned.cell
+        key = (cell.setup, cell.learner.model_dump_json())
+        if key not in rates:
+            rates[key] = _training_rates(cell, len(planned.seeds))
+        per_step, per_evaluation = rates[key]
+        updates = cell.budget / _rollout_steps(cell) / cell.schedule.every
+        per_run = (
+            per_step * cell.budget
+            + per_evaluation * len(cell.evaluation.steps)
+            + _update_seconds(cell) * updates
+        )
+        seconds.append(per_run * len(planned.seeds))
+    return seconds
+
+
+def available_workers() -> int:
+    """Returns the number of cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _rollout_steps(cell: Cell) -> int:
+    from harness import learners
+
+    kind = learners.get(cell.learner.name)
+    return int(kind.rollout_steps(kind.Params.model_validate(cell.learner.params)))
+
+
+def _training_rates(cell: Cell, seeds: int) -> tuple[float, float]:
+    """Returns seconds per environment step and per evaluation, of one seed in a batch."""
+    from harness.training import train
+
+    budget = 2 * _rollout_steps(cell)
+    sample = cell.model_copy(
+        update={
+            "curriculum": CurriculumCell(name="default", epsilon=None, threshold=None),
+            "budget": budget,
+            "evaluation": EvaluationCell(
+                steps=(budget,),
+                contexts=cell.evaluation.contexts,
+                root=cell.evaluation.root,
+            ),
+        }
+    )
+    batch = [
+        # Pilot seeds: the estimate must not look at an evaluation run, not even at its first steps.
+        RunSeed(root=cell.evaluation.root, role=StudyRole.PILOT, index=i)
+        for i in range(min(seeds, CALIBRATION_SEEDS))
+    ]
+    started = perf_counter()
+    results = train(sample, batch)
+    elapsed = perf_counter() - started
+    evaluation = sum(result.timings.get("evaluation", 0.0) for result in results)
+    return (elapsed - evaluation) / (budget * len(batch)), evaluation / len(batch)
+
+
+def _update_seconds(cell: Cell) -> float:
+    """Returns the median seconds of one update of the cell's curriculum."""
+    from harness.training.curriculum import make_curriculum
+
+    curriculum = make_curriculum(cell)
+    rng = np.random.default_rng(0)
+    threshold = cell.curriculum.threshold or 0.0
+    seconds = []
+    for _ in range(CALIBRATION_UPDATES):
+        contexts = curriculum.sample(20, rng)
+        record = curriculum.update(contexts, threshold + rng.normal(1.0, 0.3, len(contexts)))
+        seconds.append(record.seconds)
+    return float(np.median(seconds))

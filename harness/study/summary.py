@@ -1,0 +1,138 @@
+"""What a study will do, for people and for scripts, before it does it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from harness.study.expand import expand
+from harness.study.models import Study
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+@dataclass(frozen=True)
+class CellSummary:
+    """One row of the plan."""
+
+    setup: str
+    curriculum: str
+    epsilon: float | None
+    threshold: float | None
+    runs: int
+    env_steps: int
+    cpu_seconds: float | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The plan of a study.
+
+    Attributes:
+        seconds: Estimated wall-clock time with `workers` processes, None if not asked for.
+        detectable: Smallest difference to the control found with 80 % power at this number of
+            seeds, in standard deviations between seeds, after Holm's correction.
+    """
+
+    study: str
+    question: str
+    cells: tuple[CellSummary, ...]
+    runs: int
+    env_steps: int
+    comparisons: int
+    workers: int
+    seconds: float | None
+    detectable: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the plan as plain JSON-able values."""
+        return asdict(self)
+
+    def rendered(self) -> Iterator[RenderableType]:
+        """Yields what a terminal shows."""
+        from rich.table import Table
+        from rich.text import Text
+
+        yield Text(f"{self.study}: {self.question.strip()}")
+        table = Table(box=None, pad_edge=False)
+        for column in ("setup", "curriculum", "ε", "V₋", "runs", "environment steps", "CPU time"):
+            table.add_column(
+                column, justify="left" if column in ("setup", "curriculum") else "right"
+            )
+        for cell in self.cells:
+            table.add_row(
+                Text(cell.setup),
+                Text(cell.curriculum),
+                "–" if cell.epsilon is None else f"{cell.epsilon:g}",
+                "–" if cell.threshold is None else f"{cell.threshold:g}",
+                str(cell.runs),
+                f"{cell.env_steps:,}",
+                "–" if cell.cpu_seconds is None else duration(cell.cpu_seconds),
+            )
+        yield table
+        yield Text(f"{self.runs:,} runs, {self.env_steps:,} environment steps.")
+        if self.seconds is not None:
+            processes = f"{self.workers} process{'es' if self.workers > 1 else ''}"
+            yield Text(f"About {duration(self.seconds)} on this machine with {processes}.")
+        if self.detectable is None:
+            yield Text("With one seed per cell nothing can be compared; raise seeds.count.")
+        else:
+            yield Text(
+                f"Minimum detectable effect (80 % power, {self.comparisons} comparisons, Holm): "
+                f"{self.detectable:.2f} standard deviations between seeds."
+            )
+
+
+def summarise(study: Study, *, estimate: bool = True, workers: int | None = None) -> Summary:
+    """Returns the plan of a study; timing it takes a few seconds per setup."""
+    from harness.study.estimate import available_workers, seconds_by_cell
+
+    planned = expand(study)
+    seconds: list[float | None] = [None] * len(planned)
+    if estimate:
+        seconds = list(seconds_by_cell(planned))
+    cells = tuple(
+        CellSummary(
+            setup=p.cell.setup,
+            curriculum=p.label,
+            epsilon=p.cell.curriculum.epsilon,
+            threshold=p.cell.curriculum.threshold,
+            runs=len(p.seeds),
+            env_steps=p.cell.budget * len(p.seeds),
+            cpu_seconds=s,
+        )
+        for p, s in zip(planned, seconds, strict=True)
+    )
+    workers = workers or available_workers()
+    known = [s for s in seconds if s is not None]
+    comparisons = len(study.statistics.family(study.labels)) * len(study.setups)
+    return Summary(
+        study=study.name,
+        question=study.question,
+        cells=cells,
+        runs=sum(cell.runs for cell in cells),
+        env_steps=sum(cell.env_steps for cell in cells),
+        comparisons=comparisons,
+        workers=workers,
+        seconds=sum(known) / workers if known else None,
+        detectable=_detectable(study, comparisons),
+    )
+
+
+def _detectable(study: Study, comparisons: int) -> float | None:
+    if study.seeds.count < 2:
+        return None
+    from harness.statistics.power import detectable_effect
+
+    return detectable_effect(study.seeds.count, study.statistics.alpha / max(comparisons, 1))
+
+
+def duration(seconds: float) -> str:
+    """Returns a time as people say it."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
