@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import IntEnum
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 
 class StudyRole(IntEnum):
@@ -20,6 +20,10 @@ class StudyRole(IntEnum):
     EVALUATE = 2
     EPISODES = 3
     BOOTSTRAP = 4
+
+
+# A run's key and a study's key could spell the same stream, so no role serves both.
+_STUDY_ONLY = (StudyRole.EPISODES, StudyRole.BOOTSTRAP)
 
 
 class RunRole(IntEnum):
@@ -48,6 +52,13 @@ class RunSeed(BaseModel):
     role: StudyRole = StudyRole.EVALUATE
     index: int = Field(ge=0)
 
+    @field_validator("role")
+    @classmethod
+    def _of_runs(cls, role: StudyRole) -> StudyRole:
+        if role in _STUDY_ONLY:
+            raise ValueError(f"{role.name} seeds belong to the study: use study_sequence")
+        return role
+
     def sequence(self, role: RunRole) -> np.random.SeedSequence:
         """Returns the stream of one role inside this run."""
         return np.random.SeedSequence(self.root, spawn_key=(self.role, self.index, role))
@@ -62,6 +73,6 @@ def study_sequence(root: int, role: StudyRole, *key: int) -> np.random.SeedSeque
 
     The held-out evaluation contexts and the resamples of the statistics come from such streams.
     """
-    if role not in (StudyRole.EPISODES, StudyRole.BOOTSTRAP):
+    if role not in _STUDY_ONLY:
         raise ValueError(f"{role.name} seeds belong to runs: use RunSeed.")
     return np.random.SeedSequence(root, spawn_key=(role, *key))

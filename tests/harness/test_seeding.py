@@ -16,7 +16,7 @@ def test_every_stream_of_every_role_is_its_own() -> None:
     streams = [
         _words(RunSeed(root=root, role=role, index=index).sequence(run_role))
         for root in (0, 1)
-        for role in StudyRole
+        for role in (StudyRole.PILOT, StudyRole.TUNE, StudyRole.EVALUATE)
         for index in range(20)
         for run_role in RunRole
     ]
@@ -53,3 +53,5 @@ def test_seed_zero_is_a_seed() -> None:
 def test_run_branches_cannot_be_asked_for_as_study_branches() -> None:
     with pytest.raises(ValueError, match="belong to runs"):
         study_sequence(0, StudyRole.TUNE)
+    with pytest.raises(ValueError, match="belong to the study"):
+        RunSeed(root=0, role=StudyRole.EPISODES, index=0)
