@@ -50,7 +50,9 @@ class Registry(Generic[T]):
     def register(self, name: str, *, origin: str = "pacebench") -> Callable[[T], T]:
         """Returns a decorator that registers its argument under `name`."""
         if not name or name != name.strip() or any(c.isspace() or c in "/\\" for c in name):
-            raise ValueError(f"{name!r} cannot name a {self.kind}: no spaces or slashes, not empty.")
+            raise ValueError(
+                f"{name!r} cannot name a {self.kind}: no spaces or slashes, not empty."
+            )
 
         def add(item: T) -> T:
             if name in self._items and self._items[name] is not item:

@@ -1,0 +1,325 @@
+"""The frame every curriculum shares: validation, records, counting, state."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import operator
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from time import perf_counter_ns
+from typing import Any, ClassVar, Required, TypedDict, Unpack
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from curricula.capabilities import Capabilities
+from curricula.errors import CurriculumError
+from curricula.gaussian import Array, Gaussian, as_vector
+from curricula.record import UpdateRecord
+from curricula.uniform import Distribution, divergence
+
+
+class Common(TypedDict, total=False):
+    """The keywords that every curriculum takes."""
+
+    target: Required[Gaussian]
+    initial: Required[Gaussian]
+    bounds: tuple[ArrayLike, ArrayLike] | None
+    epsilon: float
+    threshold: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One keyword beyond the common ones: its default and what it does."""
+
+    default: Any
+    doc: str
+
+
+@dataclass(slots=True)
+class Proposal:
+    """What `_propose` wants: the next distribution and how it came about."""
+
+    step: str
+    case: str
+    distribution: Distribution
+    theta: Array | None = None
+    predicted_value: float | None = None
+    iterations: int = 0
+    accepted: bool = True
+
+
+class Curriculum(ABC):
+    """Holds the sampling distribution p(c) and changes it between policy updates.
+
+    A subclass sets `capabilities`, implements `_propose`, and describes its own keywords under
+    `Args:` in its docstring, from where `options()` takes them.
+
+    Args:
+        target: The target distribution ψ.
+        initial: The distribution to start from.
+        bounds: Lower and upper context bounds, where the curriculum needs them.
+        epsilon: The KL budget ε of one update, in nats.
+        threshold: The value threshold V₋, on the scale of the values given to `update`.
+    """
+
+    name: ClassVar[str] = ""
+    capabilities: ClassVar[Capabilities] = Capabilities()
+    requires_epsilon_below: ClassVar[float | None] = None
+
+    def __init__(
+        self,
+        *,
+        target: Gaussian,
+        initial: Gaussian,
+        bounds: tuple[ArrayLike, ArrayLike] | None = None,
+        epsilon: float = 0.05,
+        threshold: float | None = None,
+    ) -> None:
+        for what, given in (("target", target), ("initial distribution", initial)):
+            if not isinstance(given, Gaussian):
+                raise CurriculumError(f"the {what} must be a curricula.Gaussian, not {given!r}.")
+        if target.dim != initial.dim:
+            raise CurriculumError(
+                f"the target has {target.dim} dimensions and the initial distribution "
+                f"{initial.dim}; give both the same."
+            )
+        self.target, self.initial = target, initial
+        self.epsilon = self._checked_epsilon(epsilon)
+        self.threshold = self._checked_threshold(threshold)
+        self.bounds = self._checked_bounds(bounds)
+        self.updates = 0
+        self.rejected = 0
+        self._distribution: Distribution = initial
+
+    @classmethod
+    def options(cls) -> dict[str, Option]:
+        """Returns the keywords accepted beyond the common ones, with defaults and docs."""
+        common = set(Common.__annotations__)
+        found: dict[str, Option] = {}
+        for base in reversed(cls.__mro__):
+            if not (isinstance(base, type) and issubclass(base, Curriculum)):
+                continue
+            init = base.__dict__.get("__init__")
+            parameters = inspect.signature(init).parameters if init else {}
+            for name, parameter in parameters.items():
+                if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name not in common:
+                    found[name] = Option(parameter.default, _documented(cls, name))
+        return found
+
+    @property
+    def dim(self) -> int:
+        """The number of context dimensions d."""
+        return self.target.dim
+
+    @property
+    def distribution(self) -> Distribution:
+        """The current sampling distribution p."""
+        return self._distribution
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """Draws `n` contexts from p, (n, d), not clipped to any bounds."""
+        try:
+            count = operator.index(n)
+        except TypeError:
+            count = -1
+        if count < 0:
+            raise CurriculumError(f"cannot draw {n!r} contexts; give a whole number n ≥ 0.")
+        return self._distribution.sample(count, rng)
+
+    def update(self, contexts: ArrayLike, values: ArrayLike) -> UpdateRecord:
+        """Takes K contexts sampled from p with one value each, and moves p.
+
+        Args:
+            contexts: The contexts as they were sampled, (K, d), not clipped.
+            values: The value V of each, (K,).
+
+        Raises:
+            CurriculumError: A shape does not fit, K is 0 or a number is not finite. Nothing has
+                changed then.
+        """
+        started = perf_counter_ns()
+        c, v = self._checked_samples(contexts, values)
+        mean_value = float(v.mean())
+        slack = None if self.threshold is None else mean_value - self.threshold
+        old = self._distribution
+        proposal = self._propose(c, v, mean_value, slack)
+        new = proposal.distribution
+        kl_step = 0.0 if new is old else divergence(new, old)
+        record = UpdateRecord(
+            step=proposal.step,
+            case=proposal.case,
+            epsilon=self.epsilon,
+            threshold=self.threshold,
+            mean_value=mean_value,
+            slack=slack,
+            predicted_value=proposal.predicted_value,
+            kl_step=kl_step,
+            kl_target_forward=divergence(self.target, new),
+            kl_target_reverse=divergence(new, self.target),
+            ess=float(len(v)) if new is old else self._effective_samples(c, old, new),
+            iterations=proposal.iterations,
+            accepted=proposal.accepted,
+            seconds=(perf_counter_ns() - started) * 1e-9,
+        )
+        self._commit(proposal, slack)
+        return record
+
+    @abstractmethod
+    def _propose(
+        self, contexts: Array, values: Array, mean_value: float, slack: float | None
+    ) -> Proposal:
+        """Returns the next distribution without changing any state."""
+
+    def _commit(self, proposal: Proposal, slack: float | None) -> None:
+        self._distribution = proposal.distribution
+        self.updates += 1
+        self.rejected += not proposal.accepted
+
+    def _effective_samples(self, contexts: Array, old: Distribution, new: Distribution) -> float:
+        return effective_samples(new.log_prob(contexts) - old.log_prob(contexts))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Returns everything an update changes, as plain JSON-able values."""
+        return {
+            "name": self.name,
+            "dim": self.dim,
+            "updates": self.updates,
+            "rejected": self.rejected,
+            **self._state(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Restores what `state_dict` returned, bit by bit.
+
+        Raises:
+            CurriculumError: The state is of another curriculum or is malformed; nothing has
+                changed then.
+        """
+        for key, own in (("name", self.name), ("dim", self.dim)):
+            if state.get(key) != own:
+                raise CurriculumError(
+                    f"this state has {key} {state.get(key)!r}, not {own!r}; load it into the "
+                    "curriculum that it was saved from."
+                )
+        try:
+            updates, rejected = int(state["updates"]), int(state["rejected"])
+            self._load_state(state)
+        except (KeyError, TypeError) as error:
+            raise CurriculumError(
+                f"the saved state of {self.name!r} is incomplete ({error}); save it again."
+            ) from None
+        self.updates, self.rejected = updates, rejected
+
+    def _state(self) -> dict[str, Any]:
+        return {}
+
+    def _load_state(self, state: dict[str, Any]) -> None:  # noqa: B027 - there may be nothing
+        """Restores `_state`; reads everything before it assigns anything."""
+
+    def _checked_samples(self, contexts: ArrayLike, values: ArrayLike) -> tuple[Array, Array]:
+        try:
+            c = np.asarray(contexts, dtype=np.float64)
+            v = np.asarray(values, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise CurriculumError(
+                "contexts and values must be arrays of numbers, (K, d) and (K,)."
+            ) from None
+        if c.ndim != 2 or c.shape[1] != self.dim or v.shape != c.shape[:1]:
+            raise CurriculumError(
+                f"an update needs contexts of shape (K, {self.dim}) and values of shape (K,), not "
+                f"{c.shape} and {v.shape}."
+            )
+        if len(v) == 0:
+            raise CurriculumError("an update needs at least one context; K is 0.")
+        # A sum is NaN or infinite where an entry is, and costs no K × d temporary.
+        with np.errstate(over="ignore", invalid="ignore"):
+            suspicious = not math.isfinite(float(c.sum()) + float(v.sum()))
+        if suspicious:
+            for what, array in (("contexts", c), ("values", v)):
+                bad = np.argwhere(~np.isfinite(array))
+                if len(bad):
+                    raise CurriculumError(
+                        f"the {what} contain NaN or infinite numbers, first in row {bad[0][0]}; "
+                        "drop or repair those episodes."
+                    )
+        return c, v
+
+    def _checked_epsilon(self, epsilon: float) -> float:
+        limit = self.requires_epsilon_below
+        value = _number(epsilon, "epsilon")
+        if not 0.0 < value < math.inf:
+            raise CurriculumError(f"epsilon must be positive, not {epsilon!r}; 0.05 is usual.")
+        if limit is not None and value >= limit:
+            raise CurriculumError(
+                f"{self.name or type(self).__name__} needs epsilon < {limit}, not {epsilon!r}: "
+                "only then does every variance stay positive."
+            )
+        return value
+
+    def _checked_threshold(self, threshold: float | None) -> float | None:
+        if threshold is None:
+            if self.capabilities.self_paced:
+                raise CurriculumError(
+                    f"{self.name or type(self).__name__} paces itself by the values and needs a "
+                    "threshold; give one on the scale of the discounted return."
+                )
+            return None
+        value = _number(threshold, "threshold")
+        if not math.isfinite(value):
+            raise CurriculumError(f"the threshold must be finite, not {threshold!r}.")
+        return value
+
+    def _checked_bounds(
+        self, bounds: tuple[ArrayLike, ArrayLike] | None
+    ) -> tuple[Array, Array] | None:
+        if bounds is None:
+            if self.capabilities.needs_bounds:
+                raise CurriculumError(
+                    f"{self.name or type(self).__name__} needs bounds=(lower, upper)."
+                )
+            return None
+        try:
+            lower, upper = bounds
+        except (TypeError, ValueError):
+            raise CurriculumError("bounds must be a pair (lower, upper) of vectors.") from None
+        low, high = as_vector(lower, "lower bound"), as_vector(upper, "upper bound")
+        if len(low) != self.dim or len(high) != self.dim:
+            raise CurriculumError(
+                f"bounds must have {self.dim} numbers each, not {len(low)} and {len(high)}."
+            )
+        if not (low < high).all():
+            raise CurriculumError("every lower bound must lie below its upper bound.")
+        return low, high
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name!r}, d = {self.dim}, {self.updates} updates>"
+
+
+def effective_samples(log_weights: Array) -> float:
+    """Returns (Σw)²/Σw² of weights given by their logarithms, safe against overflow."""
+    weights = np.exp(log_weights - log_weights.max())
+    return float(weights.sum()) ** 2 / float(weights @ weights)
+
+
+def _number(value: float, what: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise CurriculumError(f"{what} must be a number, not {value!r}.") from None
+
+
+def _documented(cls: type, option: str) -> str:
+    """Returns what the `Args:` section of the nearest docstring says about `option`."""
+    for base in cls.__mro__:
+        doc = inspect.cleandoc(base.__dict__.get("__doc__") or "")
+        match = re.search(rf"^    {option}: (.+(?:\n {{8}}.+)*)", doc, re.MULTILINE)
+        if match:
+            return re.sub(r"\s+", " ", match.group(1))
+    return ""
+
+
+__all__ = ["Common", "Curriculum", "Distribution", "Option", "Proposal", "Unpack"]

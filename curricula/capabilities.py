@@ -1,0 +1,43 @@
+"""What a curriculum claims; every claim is a property that the conformance suite then tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """Flags checked before a study is launched and by `pacebench verify`.
+
+    A flag is a promise about *every* update. Leave it at its default and the property is not
+    tested; set it and a registered curriculum is held to it.
+
+    Attributes:
+        self_paced: The values decide the step; needs a threshold V₋.
+        needs_bounds: Must be given the context bounds.
+        scaled_family: p = N(μ, Θ^½ Σ̃ Θ^½); the curriculum has `.theta`.
+        trust_region: Which KL stays within the budget. `joint`: KL(p_new‖p_old) ≤ ε. `reverse`:
+            KL(p_old‖p_new) ≤ ε. `block`: ≤ ε for the mean and ≤ κ(ε)ε for θ, each moved alone.
+            `block-exact`: ≤ ε for either block moved alone.
+        value_constraint: What a convergence step keeps at or above V₋. `linear`: the linearised
+            value of the joint step; `linear-block`: of each block moved alone; `weighted` and
+            `weighted-block`: the same of the exact importance-weighted value.
+        optimal: Which problem each update solves to the optimum: `block-linear` for the two
+            lemmas, `joint-linear` up to the final shrinking, None where no such claim is made.
+        converges_within: With the threshold satisfied throughout, the distribution ends within so
+            many nats KL(p‖ψ) of the target and stays there; 0 means exactly.
+        equivariant: Permuting samples or dimensions, translating and rescaling an axis commute
+            with the update; so does scaling V and V₋ together.
+        raises_value: Where V is linear in the context, the performance step raises its expectation.
+    """
+
+    self_paced: bool = False
+    needs_bounds: bool = False
+    scaled_family: bool = False
+    trust_region: Literal["joint", "reverse", "block", "block-exact"] | None = None
+    value_constraint: Literal["linear", "linear-block", "weighted", "weighted-block"] | None = None
+    optimal: Literal["block-linear", "joint-linear"] | None = None
+    converges_within: float | None = None
+    equivariant: bool = False
+    raises_value: bool = False

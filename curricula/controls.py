@@ -1,0 +1,106 @@
+"""Curricula that ignore the values: the controls every self-paced method is compared with."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Unpack
+
+import numpy as np
+
+from curricula.base import Common, Curriculum, Proposal
+from curricula.capabilities import Capabilities
+from curricula.errors import CurriculumError
+from curricula.family import ScaledFamily
+from curricula.gaussian import Array
+from curricula.registry import register
+from curricula.uniform import Uniform
+
+
+class Control(Curriculum):
+    """A curriculum that ignores the values; `epsilon` and `threshold` are accepted and unused."""
+
+    def _propose(
+        self, contexts: Array, values: Array, mean_value: float, slack: float | None
+    ) -> Proposal:
+        return Proposal("schedule", "fixed", self._distribution)
+
+
+@register("default")
+class Default(Control):
+    """Samples the target ψ from the start: reinforcement learning without a curriculum."""
+
+    capabilities: ClassVar[Capabilities] = Capabilities(converges_within=0.0, equivariant=True)
+
+    def __init__(self, **common: Unpack[Common]) -> None:
+        super().__init__(**common)
+        self._distribution = self.target
+
+
+@register("initial")
+class Initial(Control):
+    """Samples the initial distribution and never moves: what does practising the easy teach?"""
+
+    capabilities: ClassVar[Capabilities] = Capabilities(equivariant=True)
+
+
+@register("linear")
+class Linear(Control):
+    """Open loop: μ and log σ go in equal steps from the initial to the target distribution.
+
+    After n updates μ = (1 − t)μ₀ + tμ̃ and ln θ = (1 − t) ln θ₀ with t = min(1, n/updates). It
+    answers whether *self*-pacing matters, or only pacing.
+
+    Args:
+        updates: How many updates the way takes.
+    """
+
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        scaled_family=True, converges_within=0.0, equivariant=True
+    )
+
+    def __init__(self, *, updates: int = 50, **common: Unpack[Common]) -> None:
+        super().__init__(**common)
+        if isinstance(updates, bool) or not isinstance(updates, int) or updates < 1:
+            raise CurriculumError(f"linear needs a whole number of updates ≥ 1, not {updates!r}.")
+        self.length = updates
+        self._family = ScaledFamily(self.target)
+        self._start = self._family.theta_of(self.initial)
+        self.theta = self._start
+        self._place(0)
+
+    def _place(self, done: int) -> None:
+        self.theta, mean = self._parameters(done)
+        self._distribution = self._family.at(mean, self.theta)
+
+    def _parameters(self, done: int) -> tuple[Array, Array]:
+        if done >= self.length:
+            return self._family.ones, self.target.mean
+        t = done / self.length
+        mean = (1.0 - t) * self.initial.mean + t * self.target.mean
+        return np.exp((1.0 - t) * np.log(self._start)), mean
+
+    def _propose(
+        self, contexts: Array, values: Array, mean_value: float, slack: float | None
+    ) -> Proposal:
+        theta, mean = self._parameters(self.updates + 1)
+        case = "arrived" if self.updates + 1 >= self.length else "under way"
+        return Proposal("schedule", case, self._family.at(mean, theta), theta)
+
+    def _commit(self, proposal: Proposal, slack: float | None) -> None:
+        super()._commit(proposal, slack)
+        if proposal.theta is not None:
+            self.theta = proposal.theta
+
+    def _load_state(self, state: dict[str, Any]) -> None:
+        self._place(int(state["updates"]))
+
+
+@register("uniform")
+class UniformControl(Control):
+    """Samples uniformly within the context bounds: domain randomisation."""
+
+    capabilities: ClassVar[Capabilities] = Capabilities(needs_bounds=True, equivariant=True)
+
+    def __init__(self, **common: Unpack[Common]) -> None:
+        super().__init__(**common)
+        assert self.bounds is not None
+        self._distribution = Uniform(*self.bounds)

@@ -1,0 +1,176 @@
+"""The family p = N(μ, Θ^½ Σ̃ Θ^½) and the statistics of one batch of samples in it.
+
+Everything here is *whitened*. A mean displacement v is represented by L⁻¹v with LLᵀ = Σ(θ), so that
+⟨·,·⟩_P becomes the plain dot product. A change of θ is represented by Gᵀ(δθ/θ), where
+GGᵀ = ½(I + M) and M = Σ̃ ∘ Σ̃⁻¹, so that ‖δθ‖_H becomes the plain norm; gradients in θ are
+represented by G⁻¹(θ ∘ gradient), so that ⟨·,·⟩_{H⁻¹} does. Neither map depends on the units of the
+contexts, which is why nothing below over- or underflows where the contexts are large or tiny.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import lapack
+
+from curricula.errors import CurriculumError
+from curricula.gaussian import Array, Gaussian, solve_lower
+
+# θ beyond these is not followed: no context distribution of use lies there, and the squares that
+# the formulas take would leave the range of floating point.
+THETA_LIMITS = (1e-100, 1e100)
+
+
+class Samples(NamedTuple):
+    """One batch relative to the current distribution; diagonal families keep the squares too."""
+
+    displacements: Array
+    squares: Array | None
+
+
+class Statistics(NamedTuple):
+    """What a step needs to know about one batch, whitened, values in units of `unit`.
+
+    Attributes:
+        slack: a = V̄ − V₋.
+        mean_gap: x = μ̃ − μ.
+        mean_slope: ū, the gradient of the importance-weighted value in μ.
+        theta_gap: 1 − θ.
+        theta_slope: ψ̄, its gradient in θ.
+        theta_pull: ω, the gradient of KL(ψ‖p) in θ.
+        unit: The scale that the values were divided by.
+        samples: The batch.
+    """
+
+    slack: float
+    mean_gap: Array
+    mean_slope: Array
+    theta_gap: Array
+    theta_slope: Array
+    theta_pull: Array
+    unit: float
+    samples: Samples
+
+
+class ScaledFamily:
+    """The Gaussians N(μ, Θ^½ Σ̃ Θ^½) around the target N(μ̃, Σ̃).
+
+    Args:
+        target: The target; a diagonal one makes every operation elementwise, O(K d).
+    """
+
+    def __init__(self, target: Gaussian) -> None:
+        self.target = target
+        self.diagonal = target.is_diagonal
+        self.ones = np.ones(target.dim)
+        self.ones.setflags(write=False)
+        if target.factor is not None:
+            inverse = solve_lower(target.factor, np.eye(target.dim)).T
+            self.precision = inverse.T @ inverse
+            correlation = target.factor @ target.factor.T
+            self.coupling = correlation * self.precision
+            curvature = 0.5 * (np.eye(target.dim) + self.coupling)
+            root, info = lapack.dpotrf(curvature, lower=1, clean=1)
+            if info != 0:  # pragma: no cover - its eigenvalues are at least one
+                raise CurriculumError("the target covariance is singular.")
+            self.root = np.ascontiguousarray(root)
+
+    def theta_of(self, initial: Gaussian) -> Array:
+        """Returns the θ of a distribution of the family.
+
+        Variances alone, (d,), are enough: the correlations are the target's. A full covariance
+        must have them.
+
+        Raises:
+            CurriculumError: It has others.
+        """
+        theta = initial.variance / self.target.variance
+        low, high = THETA_LIMITS
+        if not ((theta > low) & (theta < high)).all():
+            raise CurriculumError(
+                "the initial variances lie more than a hundred decades from the target's; "
+                "give both on one scale."
+            )
+        if not initial.is_diagonal:
+            scale = np.sqrt(theta)
+            mine = self.target.covariance_matrix * scale[:, None] * scale
+            off = np.abs(initial.covariance - mine) / initial.std[:, None] / initial.std
+            if off.max() > 1e-6:
+                raise CurriculumError(
+                    "the initial covariance has other correlations than the target, and the family "
+                    "Θ^½ Σ̃ Θ^½ cannot represent it; give the initial variances as a vector."
+                )
+        return theta
+
+    def at(self, mean: Array, theta: Array) -> Gaussian:
+        """Returns the member of the family with these parameters."""
+        return self.target.rescaled(mean, theta)
+
+    def statistics(
+        self, p: Gaussian, theta: Array, contexts: Array, values: Array, slack: float
+    ) -> Statistics:
+        """Returns the statistics of a batch sampled from `p`, the member at `theta`."""
+        # Dividing by the largest value makes the step independent of the values' unit.
+        unit = float(np.abs(values).max()) or 1.0
+        weights = values / (unit * len(values))
+        std = p.std
+        r = contexts - p.mean
+        gap = (self.target.mean - p.mean) / std
+        mean_weight = float(weights.sum())
+        slope = (weights @ r) / std
+        if self.diagonal:
+            r2 = r * r
+            theta_slope = (weights @ r2) / p.variance
+            theta_slope -= mean_weight
+            theta_slope *= 0.5
+            samples = Samples(r, r2)
+            pull = 0.5 * (1.0 - 1.0 / theta - gap * gap)
+            theta_gap = 1.0 / theta - 1.0
+        else:
+            y = r / std
+            theta_slope = 0.5 * (weights @ ((y @ self.precision) * y) - mean_weight)
+            samples = Samples(r, None)
+            t = 1.0 / np.sqrt(theta)
+            pull = 0.5 * (1.0 - t * (self.coupling @ t) - (self.precision @ gap) * gap)
+            gap, slope = solve_lower(p.factor, gap), solve_lower(p.factor, slope)  # type: ignore[arg-type]
+            theta_slope, pull = solve_lower(self.root, theta_slope), solve_lower(self.root, pull)
+            theta_gap = (1.0 / theta - 1.0) @ self.root
+        return Statistics(slack / unit, gap, slope, theta_gap, theta_slope, pull, unit, samples)
+
+    def relative(self, theta_step: Array) -> Array:
+        """Returns δθ/θ of a whitened θ-step."""
+        if self.diagonal:
+            return theta_step
+        solution, _ = lapack.dtrtrs(self.root, theta_step, lower=1, trans=1)
+        return np.asarray(solution, dtype=np.float64)
+
+    def theta_kl(self, relative: Array) -> float:
+        """Returns the exact KL(p_new‖p) of the θ-step δθ = relative ∘ θ taken alone."""
+        if self.diagonal:
+            return 0.5 * max(0.0, float((relative - np.log1p(relative)).sum()))
+        # tr(C⁻¹ D C D) − d = Σ M_ij (s_i s_j − 1), because the rows of M sum to one.
+        growth = _sqrt1pm1(relative)
+        trace = 2.0 * float(growth.sum()) + float(growth @ self.coupling @ growth)
+        return 0.5 * max(0.0, trace - float(np.log1p(relative).sum()))
+
+    def log_weights(self, samples: Samples, old: Gaussian, new: Gaussian, relative: Array) -> Array:
+        """Returns ln p_new/p_old at each sample."""
+        shift = (new.mean - old.mean) / new.variance
+        constant = float(np.log1p(relative).sum())
+        if samples.squares is not None:
+            # ½(1/v − 1/v') = ½ relative/v', and the cross term is r·δμ/v'.
+            logs = samples.squares @ (0.5 * relative / new.variance)
+            logs += samples.displacements @ shift
+            constant += float(shift @ (new.mean - old.mean))
+            logs -= 0.5 * constant
+            return np.asarray(logs)
+        before = old.whiten(samples.displacements)
+        after = new.whiten(samples.displacements - (new.mean - old.mean))
+        logs = 0.5 * (np.einsum("ij,ij->i", before, before) - np.einsum("ij,ij->i", after, after))
+        return np.asarray(logs - 0.5 * constant)
+
+
+def _sqrt1pm1(x: Array) -> Array:
+    """Returns √(1 + x) − 1 without cancellation near zero."""
+    return np.asarray(x / (np.sqrt(1.0 + x) + 1.0))

@@ -1,0 +1,260 @@
+"""Gaussians over contexts, stable over twelve decades of scale."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import lapack
+
+from curricula.errors import CurriculumError
+
+Array = NDArray[np.float64]
+
+_LOG_2PI = math.log(2.0 * math.pi)
+
+
+def as_vector(value: ArrayLike, what: str) -> Array:
+    """Returns `value` as a fresh finite vector of floats.
+
+    Raises:
+        CurriculumError: It is not one; `what` names it in the message.
+    """
+    try:
+        vector = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise CurriculumError(f"the {what} is not an array of numbers; give a vector.") from None
+    if vector.ndim != 1 or vector.size == 0:
+        raise CurriculumError(
+            f"the {what} has shape {vector.shape}; give a vector of length d ≥ 1."
+        )
+    if not np.isfinite(vector).all():
+        raise CurriculumError(f"the {what} contains NaN or infinite numbers; give finite ones.")
+    return vector
+
+
+class Gaussian:
+    """The normal distribution N(mean, covariance), immutable.
+
+    A full covariance is kept as standard deviations and the Cholesky factor of the *correlation*
+    matrix, so that axes of very different scale (metres beside micrometres) cost no accuracy.
+
+    Args:
+        mean: Vector of length d.
+        covariance: Symmetric positive definite matrix (d, d), or the vector (d,) of variances of a
+            diagonal one. Nothing of size d × d is ever allocated for the latter.
+
+    Attributes:
+        mean: Vector of length d, read-only.
+
+    Raises:
+        CurriculumError: A shape does not fit, a number is not finite, or the covariance is
+            asymmetric or singular.
+    """
+
+    __slots__ = ("_base", "_factor", "_scale", "_std", "_variance", "mean")
+
+    mean: Array
+
+    def __init__(self, mean: ArrayLike, covariance: ArrayLike) -> None:
+        self.mean = as_vector(mean, "mean of a Gaussian")
+        try:
+            base = np.array(covariance, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise CurriculumError(
+                "the covariance is not an array of numbers; give (d, d) or, for a diagonal, (d,)."
+            ) from None
+        d = len(self.mean)
+        if base.shape not in ((d,), (d, d)):
+            raise CurriculumError(
+                f"a mean of length {d} needs a covariance of shape ({d}, {d}) or, for a diagonal, "
+                f"({d},), not {base.shape}."
+            )
+        variance = base if base.ndim == 1 else base.diagonal().copy()
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            usable = (variance > 0) & np.isfinite(variance) & np.isfinite(1.0 / variance)
+        if not usable.all():
+            raise CurriculumError(
+                "the covariance is singular or not finite: every variance must be positive."
+            )
+        factor: Array | None = None
+        if base.ndim == 2:
+            base, factor = _factorise(base, np.sqrt(variance))
+        self._assign(base, None, variance, factor)
+
+    def _assign(
+        self, base: Array, scale: Array | None, variance: Array, factor: Array | None
+    ) -> None:
+        # covariance = diag(scale) base diag(scale); kept apart so that rescaling is O(d) and a
+        # scale of one gives back the base bit by bit.
+        self._base, self._scale, self._factor = base, scale, factor
+        self._variance, self._std = variance, np.sqrt(variance)
+        for array in (self.mean, variance):
+            array.setflags(write=False)
+
+    def rescaled(self, mean: Array, theta: Array) -> Gaussian:
+        """Returns N(mean, Θ^½ Σ Θ^½) with Θ = diag(theta), sharing this one's factorisation."""
+        other = object.__new__(Gaussian)
+        other.mean = mean
+        scale = np.sqrt(theta)
+        if self._scale is not None:
+            scale = scale * self._scale
+        base = theta * self._base if self.is_diagonal else self._base
+        other._assign(base, scale, theta * self._variance, self._factor)
+        return other
+
+    @property
+    def dim(self) -> int:
+        """The number of context dimensions d."""
+        return len(self.mean)
+
+    @property
+    def is_diagonal(self) -> bool:
+        """Whether the covariance was given as the vector of a diagonal."""
+        return self._factor is None
+
+    @property
+    def covariance(self) -> Array:
+        """The covariance in the shape it was given: (d, d), or (d,) for a diagonal."""
+        if self._factor is None:
+            return self._variance
+        if self._scale is None:
+            return self._base.copy()
+        return self._base * self._scale[:, None] * self._scale
+
+    @property
+    def covariance_matrix(self) -> Array:
+        """The covariance as a (d, d) matrix, whatever it was given as."""
+        return np.diag(self._variance) if self.is_diagonal else self.covariance
+
+    @property
+    def variance(self) -> Array:
+        """The marginal variances (d,), read-only."""
+        return self._variance
+
+    @property
+    def std(self) -> Array:
+        """The marginal standard deviations (d,)."""
+        return self._std
+
+    @property
+    def factor(self) -> Array | None:
+        """The lower Cholesky factor of the correlation matrix, None for a diagonal."""
+        return self._factor
+
+    def cholesky(self) -> Array:
+        """Returns the lower Cholesky factor L of the covariance, (d, d)."""
+        if self._factor is None:
+            return np.diag(self._std)
+        return self._std[:, None] * self._factor
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """Draws `n` contexts, (n, d)."""
+        noise = rng.standard_normal((n, self.dim))
+        if self._factor is not None:
+            noise = noise @ self._factor.T
+        noise *= self._std
+        noise += self.mean
+        return noise
+
+    def whiten(self, displacement: Array) -> Array:
+        """Returns L⁻¹v for one displacement (d,) or for each row of (n, d)."""
+        scaled = displacement / self._std
+        return scaled if self._factor is None else solve_lower(self._factor, scaled)
+
+    def unwhiten(self, white: Array) -> Array:
+        """Returns L v, the inverse of `whiten`."""
+        if self._factor is not None:
+            white = white @ self._factor.T
+        return white * self._std
+
+    def inner(self, u: Array, v: Array) -> float:
+        """Returns uᵀΣ⁻¹v."""
+        return float(self.whiten(u) @ self.whiten(v))
+
+    def log_prob(self, x: ArrayLike) -> Any:
+        """Returns the log density at one context (d,) as a float or at each row of (n, d)."""
+        points = np.asarray(x, dtype=np.float64)
+        if points.ndim not in (1, 2) or points.shape[-1] != self.dim:
+            raise CurriculumError(
+                f"log_prob of a {self.dim}-dimensional Gaussian needs contexts of shape "
+                f"({self.dim},) or (n, {self.dim}), not {points.shape}."
+            )
+        white = self.whiten(points - self.mean)
+        log_density = -0.5 * (np.einsum("...j,...j->...", white, white) + self.dim * _LOG_2PI)
+        log_density = log_density - self._half_log_det()
+        return float(log_density) if points.ndim == 1 else log_density
+
+    def kl(self, other: Gaussian) -> float:
+        """Returns KL(self‖other) in nats, exact to rounding also where the two nearly agree."""
+        if other.dim != self.dim:
+            raise CurriculumError(
+                f"KL needs two Gaussians of one dimension, not {self.dim} and {other.dim}."
+            )
+        white = other.whiten(self.mean - other.mean)
+        quadratic = float(white @ white)
+        if self._factor is None and other._factor is None:
+            excess = (self._variance - other._variance) / other._variance
+            return 0.5 * (quadratic + _spread(excess))
+        if self._factor is other._factor and self._factor is not None:
+            # One correlation matrix: L_o⁻¹L_s = I + F⁻¹(D − I)F, D the ratio of the deviations.
+            growth = (self._std - other._std) / other._std
+            excess = solve_lower(self._factor, (growth[:, None] * self._factor).T).T
+        else:
+            excess = (self.cholesky() / other._std[:, None]).T
+            if other._factor is not None:
+                excess = solve_lower(other._factor, excess)
+            excess = excess.T - np.eye(self.dim)
+        # L_o⁻¹L_s is triangular: its diagonal carries the determinant, and summing w² − 1 − ln w²
+        # there avoids the cancellation of tr(…) − d − ln|…| where the two nearly agree.
+        w1 = excess.diagonal()
+        off = float(np.sum(np.tril(excess, -1) ** 2))
+        return 0.5 * (quadratic + off + _spread(w1 * (2.0 + w1)))
+
+    def _half_log_det(self) -> float:
+        half = float(np.log(self._std).sum())
+        if self._factor is not None:
+            half += float(np.log(self._factor.diagonal()).sum())
+        return half
+
+    def __repr__(self) -> str:
+        return f"Gaussian(mean={self.mean.tolist()}, covariance={self.covariance.tolist()})"
+
+
+def _spread(excess: Array) -> float:
+    """Returns Σ ρ − 1 − ln ρ with ρ = 1 + excess, at least zero."""
+    return max(0.0, float((excess - np.log1p(excess)).sum()))
+
+
+def solve_lower(lower: Array, rows: Array) -> Array:
+    """Solves lower · y = v for one vector (d,) or for each row of (n, d), without SciPy's checks.
+
+    The update of a curriculum makes a few such calls on tiny matrices, where the wrapper would
+    cost many times the solution.
+    """
+    solution, info = lapack.dtrtrs(lower, rows.T, lower=1)
+    if info != 0:  # pragma: no cover - the factor was checked when it was made
+        raise CurriculumError("a covariance is singular; give a positive definite one.")
+    return np.asarray(solution, dtype=np.float64).T
+
+
+def _factorise(matrix: Array, std: Array) -> tuple[Array, Array]:
+    """Checks a full covariance; returns it symmetrised, and its correlation's Cholesky factor."""
+    correlation = matrix / std[:, None] / std
+    if not np.isfinite(correlation).all():
+        raise CurriculumError("the covariance contains NaN or infinite numbers; give finite ones.")
+    if np.abs(correlation - correlation.T).max() > 1e-8:
+        raise CurriculumError("the covariance is asymmetric; give a symmetric matrix.")
+    symmetric = 0.5 * (matrix + matrix.T)
+    correlation = 0.5 * (correlation + correlation.T)
+    np.fill_diagonal(correlation, 1.0)
+    factor, info = lapack.dpotrf(correlation, lower=1, clean=1)
+    # A rank-deficient matrix often leaves a pivot of rounding size instead of a failure.
+    floor = 10.0 * len(std) * np.finfo(np.float64).eps
+    if info != 0 or float(np.min(factor.diagonal())) ** 2 <= floor:
+        raise CurriculumError(
+            "the covariance is singular or indefinite; give a positive definite matrix."
+        )
+    return symmetric, np.ascontiguousarray(factor)

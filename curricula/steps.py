@@ -1,0 +1,107 @@
+"""The two lemmas of SPGL as pure functions of whitened vectors.
+
+In whitened coordinates (see `curricula.family`) all norms are Euclidean, and the problems are plane
+geometry: a ball (the KL budget), a half-space (the value constraint) and a point or direction to
+approach. The closed forms are written so that no case divides by a difference of nearly equal
+numbers; they equal the multipliers λ₁…λ₄ of `docs/curricula.md` wherever those are defined.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from curricula.gaussian import Array
+
+# Two directions closer than this are parallel: what remains of one beside the other is rounding.
+PARALLEL = 1e-12
+
+
+class Step(NamedTuple):
+    """A whitened step and the case of the lemma it comes from.
+
+    The cases are `free` (no constraint binds: land on the target), `kl` (the budget binds),
+    `value` (the value constraint binds), `both`, `ascent` for a performance step, and `stationary`
+    where there is no direction to go.
+    """
+
+    delta: Array
+    case: str
+
+
+def ascent(slope: Array, radius: float) -> Step:
+    """Lemma 1: the step of length `radius` that raises the linearised value most."""
+    norm = _norm(slope)
+    if norm == 0.0:
+        return Step(np.zeros_like(slope), "stationary")
+    return Step(slope * (radius / norm), "ascent")
+
+
+def approach(slack: float, slope: Array, gap: Array, epsilon: float) -> Step:
+    """Lemma 2, mean: minimises ½‖gap − δ‖² subject to slack + slope·δ ≥ 0 and ½‖δ‖² ≤ ε.
+
+    Args:
+        slack: a ≥ 0.
+        slope: The gradient ū of the value.
+        gap: x = μ̃ − μ.
+        epsilon: The KL budget ε.
+    """
+    budget = 2.0 * epsilon
+    distance2 = float(gap @ gap)
+    gain = float(slope @ gap)
+    if distance2 <= budget:
+        if slack + gain >= 0.0:
+            return Step(gap, "free")
+    else:
+        shrink = math.sqrt(budget / distance2)
+        if slack + gain * shrink >= 0.0:
+            return Step(gap * shrink, "kl")
+    # Here the value constraint binds: δ lies in the plane slope·δ = −a, at its point nearest to the
+    # gap (case `value`), or where that leaves the ball, on their circle (case `both`).
+    unit, along = _direction(slope, slack)
+    across = gap - unit * float(unit @ gap)
+    across2, room2 = float(across @ across), budget - along * along
+    if across2 <= room2:
+        return Step(across - unit * along, "value")
+    return Step(across * math.sqrt(max(0.0, room2) / across2) - unit * along, "both")
+
+
+def descend(slack: float, slope: Array, pull: Array, gap: Array, epsilon: float) -> Step:
+    """Lemma 2, θ: minimises pull·δ subject to slack + slope·δ ≥ 0 and ¼‖δ‖² ≤ ε.
+
+    Args:
+        slack: a ≥ 0.
+        slope: The gradient ψ̄ of the value.
+        pull: The gradient ω of KL(ψ‖p).
+        gap: 1 − θ, the step that lands on the target.
+        epsilon: The KL budget ε.
+    """
+    budget = 4.0 * epsilon
+    if float(gap @ gap) <= budget and slack + float(slope @ gap) >= 0.0:
+        return Step(gap, "free")
+    strength = _norm(pull)
+    if strength == 0.0:
+        return Step(np.zeros_like(pull), "stationary")
+    radius = math.sqrt(budget)
+    if slack - float(slope @ pull) * (radius / strength) >= 0.0:
+        return Step(pull * (-radius / strength), "kl")
+    unit, along = _direction(slope, slack)
+    across = pull - unit * float(unit @ pull)
+    rest = _norm(across)
+    if rest <= PARALLEL * strength:
+        # The objective is constant on the plane slope·δ = −a; its shortest step is taken.
+        return Step(unit * -along, "value")
+    room = math.sqrt(max(0.0, budget - along * along))
+    return Step(across * (-room / rest) - unit * along, "both")
+
+
+def _direction(slope: Array, slack: float) -> tuple[Array, float]:
+    """Returns the slope's unit vector, and how far against it the plane slope·δ = −slack lies."""
+    norm = _norm(slope)
+    return slope / norm, slack / norm
+
+
+def _norm(vector: Array) -> float:
+    return math.sqrt(float(vector @ vector))
