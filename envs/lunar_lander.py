@@ -81,9 +81,8 @@ class LunarLanderBatch(BatchEnv):
         return bool(
             not lander.lander.awake
             and not lander.game_over
-            and lander.legs[0].ground_contact
-            and lander.legs[1].ground_contact
             and abs(self._physics_obs[index, 0]) <= PAD_HALF_WIDTH
+            and all(map(_touches_ground, lander.legs))
         )
 
     def _reference_actions(self) -> Floats:
@@ -113,3 +112,9 @@ class LunarLanderBatch(BatchEnv):
         """Closes the landers' windows."""
         for lander in self._landers:
             lander.close()
+
+
+def _touches_ground(leg: Any) -> bool:
+    # Box2D is asked, not Gymnasium's flag: that one is cleared as soon as a leg leaves one piece of
+    # the terrain, even if it stands on the next; one landing in two would be missed.
+    return any(edge.contact.touching for edge in leg.contacts)
