@@ -13,7 +13,7 @@ Name = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*$", max_length=80)
 ]
 # Labels are shown to people, so they may say anything, on one line.
-Label = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[^\r\n\t\0]+$")]
+Label = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[^\r\n\t\x00]+$")]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Steps = Annotated[int, Field(ge=1, le=10**12)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]

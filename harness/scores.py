@@ -1,0 +1,250 @@
+"""From evaluation episodes to one row per training run, with the manifest as the denominator.
+
+A run that is in the manifest is in the table, whatever became of it: measured, scored with the
+declared floor (diverged, timed out, crashed by its method), or unresolved (lost to infrastructure,
+or not there yet). Nothing is dropped, and no curve is cut to the shortest run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import pandas as pd
+
+from envs.setup import Anchors, Setup
+from harness.errors import UserError
+from harness.records import Status
+from harness.statistics import estimands
+from harness.study.models import Study
+
+# How a run's numbers came about.
+MEASURED, FLOOR, UNRESOLVED = "measured", "floor", "unresolved"
+
+# Statuses that are the method's own doing: the run scores the floor.
+FLOORED = (Status.DIVERGED, Status.TIMEOUT, Status.CRASHED)
+
+# The columns that hold scores, as the study file names its estimands.
+SCORES = ("return", "normalised", "success", "auc", "cvar")
+
+CVAR_SHARE = 0.2
+
+
+class Results(Protocol):
+    """What `harness.load_results` returns, as far as it is needed here.
+
+    Attributes:
+        runs: One row per manifest entry; a run without results has the status `missing`.
+        evaluations: `run_id` and the evaluation episodes of every run.
+        updates: `run_id` and the curriculum updates of every run.
+        manifest: The manifest as plain data.
+    """
+
+    runs: pd.DataFrame
+    evaluations: pd.DataFrame
+    updates: pd.DataFrame
+    manifest: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """One setup's fixed scale: what is 0, what is 1, and how low and high a score can be.
+
+    Attributes:
+        anchors: The anchors that map returns to normalised scores.
+        threshold: V₋ on the discounted return, for steps-to-threshold.
+        floor: Normalised score of a run that failed by its own doing.
+        lowest: Normalised score that no run can fall below, as far as the setup knows.
+        highest: Normalised score that no run can exceed, as far as the setup knows.
+        bounded: Whether the setup knows both of them.
+    """
+
+    anchors: Anchors
+    threshold: float
+    floor: float
+    lowest: float
+    highest: float
+    bounded: bool
+
+    @property
+    def unit(self) -> float:
+        """The return that one unit of normalised score is worth."""
+        return self.anchors.reference.mean_return - self.anchors.baseline.mean_return
+
+    def normalise(self, returns: Any) -> Any:
+        """Maps returns to normalised scores: baseline 0, reference 1."""
+        return (returns - self.anchors.baseline.mean_return) / self.unit
+
+    def raw(self, normalised: Any) -> Any:
+        """Maps normalised scores back to returns."""
+        return self.anchors.baseline.mean_return + normalised * self.unit
+
+
+def scale_of(setup: Setup, floor: float | None = None) -> Scale:
+    """Returns the scale of a setup.
+
+    The floor is the declared one, else the lowest possible return, else the baseline policy's
+    score: a failed run never scores by what it had reached before it failed.
+
+    Args:
+        setup: The setup, with measured anchors.
+        floor: The study's declared floor on the normalised score, if any.
+
+    Raises:
+        UserError: The setup has no anchors.
+    """
+    if setup.anchors is None:
+        raise UserError(
+            f"setup '{setup.name}' has no normalisation anchors, so its scores have no scale; "
+            "measure its baseline and reference policies and add the anchors to the setup."
+        )
+    normalise = setup.anchors.normalise
+    known_low, known_high = setup.min_return is not None, setup.max_return is not None
+    lowest = normalise(setup.min_return) if setup.min_return is not None else 0.0
+    highest = normalise(setup.max_return) if setup.max_return is not None else 1.0
+    return Scale(
+        anchors=setup.anchors,
+        threshold=setup.threshold,
+        floor=lowest if floor is None else floor,
+        lowest=lowest if floor is None else min(lowest, floor),
+        highest=highest,
+        bounded=known_low and known_high,
+    )
+
+
+def target_curves(
+    results: Results, study: Study, scales: Mapping[str, Scale]
+) -> pd.DataFrame:
+    """Returns the target score of every run at every point of the evaluation grid.
+
+    The deterministic policy is examined on the held-out target contexts. After a run failed by its
+    own doing its curve goes on at the floor; where a run is unresolved it is missing (NaN).
+
+    Args:
+        results: The loaded results.
+        study: The study they belong to.
+        scales: The scale of each setup.
+
+    Returns:
+        One row per run and grid point: `run_id`, `label`, `setup`, `seed`, `step`, `return`,
+        `discounted_return`, `success`, `normalised`, `how`.
+    """
+    grid = np.asarray(study.evaluation_steps(), dtype=np.int64)
+    episodes = _examined(results.evaluations)
+    means = episodes.groupby(["run_id", "step"], observed=True)[
+        ["return", "discounted_return", "success"]
+    ].mean()
+    runs = results.runs[["run_id", "label", "setup", "seed", "status"]]
+    table = runs.merge(pd.DataFrame({"step": grid}), how="cross")
+    table = table.merge(means.reset_index(), on=["run_id", "step"], how="left")
+    table["how"] = table["status"].map(_how)
+    table.loc[table["how"] == UNRESOLVED, ["return", "discounted_return", "success"]] = np.nan
+    for name, scale in scales.items():
+        here = table["setup"] == name
+        failed = here & (table["how"] == FLOOR) & table["return"].isna()
+        table.loc[failed, "return"] = scale.raw(scale.floor)
+        table.loc[failed, "success"] = 0.0
+        table.loc[here, "normalised"] = scale.normalise(table.loc[here, "return"])
+    lost = table[(table["how"] == MEASURED) & table["return"].isna()]
+    if len(lost):
+        row = lost.iloc[0]
+        raise UserError(
+            f"run {row['run_id']} ('{row['label']}' on '{row['setup']}', seed {row['seed']}) "
+            f"finished but has no evaluation at step {row['step']:,}; delete the folder of that "
+            "run and run the study again."
+        )
+    return table.drop(columns="status")
+
+
+def score_runs(
+    results: Results,
+    study: Study,
+    scales: Mapping[str, Scale],
+    curves: pd.DataFrame | None = None,
+) -> pd.DataFrame:
+    """Returns one row per run of the manifest.
+
+    Args:
+        results: The loaded results.
+        study: The study they belong to.
+        scales: The scale of each setup.
+        curves: What `target_curves` returned, if it is there already.
+
+    Returns:
+        The identity and status of each run, `how` its scores came about, the score columns
+        (`return`, `normalised`, `success`, `auc`, `cvar`; the last two normalised), and
+        `steps_to_threshold` (NaN where it was not reached within the budget).
+    """
+    table = results.runs.reset_index(drop=True).copy()
+    curves = target_curves(results, study, scales) if curves is None else curves
+    table["how"] = table["status"].map(_how)
+    final = curves[curves["step"] == study.evaluation_steps()[-1]].set_index("run_id")
+    for column in ("return", "normalised", "success"):
+        table[column] = table["run_id"].map(final[column])
+    # Left at NaN where a grid of one point has no area.
+    table["auc"] = table["run_id"].map(_areas(curves)).astype(float)
+    table["cvar"] = table["run_id"].map(_worst_contexts(results, study, table)).astype(float)
+    table["steps_to_threshold"] = np.nan
+    for name, scale in scales.items():
+        here = table["setup"] == name
+        table.loc[here, "cvar"] = scale.normalise(table.loc[here, "cvar"])
+        reached = _first_steps(curves[curves["setup"] == name], scale.threshold)
+        table.loc[here, "steps_to_threshold"] = table.loc[here, "run_id"].map(reached)
+        failed = here & (table["how"] == FLOOR)
+        table.loc[failed, ["normalised", "cvar"]] = scale.floor
+        table.loc[failed, "return"] = scale.raw(scale.floor)
+        table.loc[failed & table["auc"].notna(), "auc"] = scale.floor
+        table.loc[failed, "success"] = 0.0
+        # A run that reached V₋ and then failed is not counted as having reached it.
+        table.loc[failed, "steps_to_threshold"] = np.nan
+    return table
+
+
+def _how(status: str) -> str:
+    if status == Status.OK:
+        return MEASURED
+    return FLOOR if status in FLOORED else UNRESOLVED
+
+
+def _examined(evaluations: pd.DataFrame) -> pd.DataFrame:
+    """Returns the episodes that count: deterministic policy, target distribution."""
+    chosen = (evaluations["distribution"] == "target") & (evaluations["policy"] == "deterministic")
+    return evaluations[chosen]
+
+
+def _areas(curves: pd.DataFrame) -> dict[str, float]:
+    if curves["step"].nunique() < 2:
+        return {}
+    wide = curves.pivot_table(
+        index="run_id", columns="step", values="normalised", dropna=False, observed=True
+    ).dropna()
+    steps = wide.columns.to_numpy(dtype=np.float64)
+    return {run: estimands.auc(steps, row) for run, row in zip(wide.index, wide.to_numpy(), strict=True)}
+
+
+def _worst_contexts(results: Results, study: Study, table: pd.DataFrame) -> dict[str, float]:
+    """Returns each measured run's CVaR, after checking that its examination is complete."""
+    episodes = _examined(results.evaluations)
+    episodes = episodes[episodes["step"] == study.evaluation_steps()[-1]]
+    measured = set(table.loc[table["how"] == MEASURED, "run_id"])
+    worst: dict[str, float] = {}
+    for run, group in episodes.groupby("run_id", observed=True):
+        if run not in measured:
+            continue
+        contexts = group["context"].to_numpy()
+        if len(contexts) != study.evaluation.contexts or len(set(contexts)) != len(contexts):
+            raise UserError(
+                f"run {run} has {len(contexts)} final episodes over {len(set(contexts))} contexts "
+                f"instead of one for each of {study.evaluation.contexts}; delete the folder of "
+                "that run and run the study again."
+            )
+        worst[str(run)] = estimands.cvar(group["return"].to_numpy(dtype=np.float64), CVAR_SHARE)
+    return worst
+
+
+def _first_steps(curves: pd.DataFrame, threshold: float) -> pd.Series:
+    """Returns the first grid step of each run at which its discounted target return reached V₋."""
+    reached = curves[curves["discounted_return"] >= threshold]
+    return reached.groupby("run_id", observed=True)["step"].min()
