@@ -1,0 +1,73 @@
+"""Run ids change exactly with what determines a result."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.study.expand import expand
+from harness.study.models import Study
+from tests.harness.study.example import broken
+
+
+def _ids(**changes: Any) -> list[str]:
+    study = Study.model_validate(broken(**changes))
+    return [run.run_id() for planned in expand(study) for run in planned.runs()]
+
+
+def test_a_study_expands_to_its_cross_product() -> None:
+    study = Study.model_validate(broken())
+    cells = expand(study)
+    assert [(c.cell.setup, c.label) for c in cells] == [
+        (setup, label) for setup in study.setups for label in study.labels
+    ]
+    ids = _ids()
+    assert len(ids) == 2 * 4 * 10
+    assert len(set(ids)) == len(ids)
+
+
+def test_what_does_not_determine_a_result_changes_no_id() -> None:
+    plain = _ids()
+    assert _ids(name="other", question="Another one?") == plain
+    assert _ids(**{"curricula.2.label": "spgl-broad"}) == plain
+    assert _ids(**{"statistics.smallest_effect": 0.2, "statistics.alpha": 0.01}) == plain
+    assert _ids(tuning=...) == plain
+
+
+def test_what_determines_a_result_changes_its_ids() -> None:
+    plain = set(_ids())
+    for change in (
+        {"budget": 81_920, "evaluation.steps": [10_240, 81_920]},
+        {"seeds.root": 8},
+        {"learner.params.learning_rate": 2e-3},
+        {"schedule.every": 2},
+        {"evaluation.contexts": 101},
+        {"evaluation.steps": [20_480, 40_960]},
+    ):
+        assert not plain & set(_ids(**change)), change
+
+
+def test_only_what_is_new_gets_new_ids() -> None:
+    plain = _ids()
+    more_seeds = _ids(**{"seeds.count": 12})
+    assert set(plain) < set(more_seeds)
+    assert len(more_seeds) == 2 * 4 * 12
+    wider = _ids(**{"curricula.2.epsilon": 0.1})
+    assert len(set(plain) - set(wider)) == 2 * 10
+
+
+def test_controls_do_not_depend_on_the_parameters_they_ignore() -> None:
+    plain = _ids(curricula=["default"], statistics=..., tuning=...)
+    with_epsilon = _ids(
+        curricula=[{"name": "default", "epsilon": 0.1, "threshold": 1.0}],
+        statistics=...,
+        tuning=...,
+    )
+    assert plain == with_epsilon
+
+
+def test_defaults_spelt_out_are_the_same_run() -> None:
+    short = _ids(curricula=["spgl"], statistics=..., tuning=...)
+    spelt = _ids(
+        curricula=[{"name": "spgl", "epsilon": 0.05, "threshold": 5.0}], statistics=..., tuning=...
+    )
+    assert short == spelt
