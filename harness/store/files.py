@@ -1,0 +1,131 @@
+"""Files that are whole or absent: temporary name, fsync, rename, fsync of the folder."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import os
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness.errors import UserError
+
+# What the machine does to us, as opposed to what a method does; see `is_machine_error`.
+_MACHINE_ERRORS = frozenset(
+    {
+        errno.ENOSPC,
+        errno.EDQUOT,
+        errno.EROFS,
+        errno.EIO,
+        errno.ESTALE,
+        errno.ENOMEM,
+        errno.EMFILE,
+        errno.ENFILE,
+        errno.EACCES,
+        errno.EPERM,
+    }
+)
+_REMEDIES = {
+    errno.ENOSPC: "free some space",
+    errno.EDQUOT: "free some of your quota",
+    errno.EROFS: "make it writable",
+    errno.EACCES: "make it writable",
+    errno.EPERM: "make it writable",
+}
+
+
+class StorageError(UserError):
+    """The results folder cannot be written or read; nothing recorded before is affected."""
+
+    def __init__(self, path: Path, error: OSError) -> None:
+        self.errno = error.errno
+        remedy = _REMEDIES.get(error.errno or 0, "repair it")
+        said = error.strerror or str(error)
+        super().__init__(
+            f"{path}: {said}; {remedy} and run the same command again, "
+            "nothing that was recorded is lost."
+        )
+
+
+@contextlib.contextmanager
+def storage(path: Path) -> Iterator[None]:
+    """Turns operating-system errors inside the block into a `StorageError` about `path`."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(path, error) from error
+
+
+def is_machine_error(error: BaseException) -> bool:
+    """Says whether an error is the machine's doing: out of memory, out of space, broken disk."""
+    if isinstance(error, MemoryError | StorageError):
+        return True
+    if isinstance(error, OSError):
+        return error.errno in _MACHINE_ERRORS
+    # torch reports a failed allocation as a RuntimeError.
+    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+
+
+def sha256(data: bytes) -> str:
+    """Returns the hexadecimal SHA-256 of `data`."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def write_atomic(path: Path, data: bytes, *, durable: bool = True) -> None:
+    """Writes a file so that a reader sees the old one or the new one, never a part.
+
+    Args:
+        path: Where to; its folder must exist.
+        data: The whole content.
+        durable: Wait until the content and its name are on the disk. Heartbeats need not.
+
+    Raises:
+        StorageError: It cannot be written; nothing is left behind.
+    """
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    with storage(path):
+        try:
+            with open(temporary, "xb") as file:
+                file.write(data)
+                file.flush()
+                if durable:
+                    os.fsync(file.fileno())
+            os.replace(temporary, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            raise
+        if durable:
+            sync_folder(path.parent)
+
+
+def sync_folder(path: Path) -> None:
+    """Makes the names in a folder durable, where the file system lets us."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some network file systems refuse to sync a folder; the rename is atomic all the same.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def make_folder(path: Path) -> Path:
+    """Creates a folder with its parents.
+
+    Raises:
+        StorageError: It cannot be created.
+    """
+    with storage(path):
+        path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def remove_temporaries(folder: Path) -> None:
+    """Removes what a killed writer left half-written; only the folder's one writer may call it."""
+    for leftover in folder.glob(".*.tmp"):
+        leftover.unlink(missing_ok=True)

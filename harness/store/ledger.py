@@ -1,0 +1,86 @@
+"""The study's diary: every start, finish, failure, retry, report and tuning call, never edited.
+
+One JSON object per line. Whatever looks at data or makes it writes here, so that a reader can tell
+how often the data were looked at and what it took to make them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from harness.store.files import make_folder, storage
+from harness.store.provenance import git_state, hostname, package_versions
+
+NAME = "ledger.jsonl"
+
+
+def now() -> str:
+    """Returns the present time in UTC, to the millisecond."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+class Ledger:
+    """Appends to and reads `ledger.jsonl` of one study."""
+
+    def __init__(self, root: Path) -> None:
+        self.path = Path(root) / NAME
+
+    def append(self, event: str, **facts: Any) -> None:
+        """Adds one line and waits until it is on the disk.
+
+        Args:
+            event: What happened, in one word or two joined by a hyphen.
+            facts: JSON-able details.
+
+        Raises:
+            StorageError: It cannot be written.
+        """
+        revision, dirty = git_state()
+        entry = {
+            "time": now(),
+            "event": event,
+            **facts,
+            "host": hostname(),
+            "pid": os.getpid(),
+            "versions": package_versions(),
+            "revision": revision,
+            "dirty": dirty,
+        }
+        line = json.dumps(entry, ensure_ascii=False).encode() + b"\n"
+        make_folder(self.path.parent)
+        with storage(self.path):
+            descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
+            try:
+                # O_APPEND is enough on a local disk; network file systems need the lock as well.
+                with contextlib.suppress(OSError):
+                    fcntl.lockf(descriptor, fcntl.LOCK_EX)
+                os.write(descriptor, self._mend(descriptor) + line)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    @staticmethod
+    def _mend(descriptor: int) -> bytes:
+        """Returns the line end that a write cut short by a full disk still owes."""
+        size = os.fstat(descriptor).st_size
+        return b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""
+
+    def read(self) -> list[dict[str, Any]]:
+        """Returns the entries in order; a line cut short by a full disk is left out."""
+        try:
+            text = self.path.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return []
+        entries = []
+        for line in text.splitlines():
+            with contextlib.suppress(json.JSONDecodeError):
+                entry = json.loads(line)
+                if isinstance(entry, dict):
+                    entries.append(entry)
+        return entries

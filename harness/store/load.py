@@ -1,0 +1,159 @@
+"""`load_results`: a study's results as tidy pandas frames, verified, in one call."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from harness.errors import UserError
+from harness.store.manifest import Entry, Manifest
+from harness.store.runs import StoredRun
+from harness.store.store import RunStore
+
+MISSING = "missing"
+
+# The columns of `Results.runs`; `seconds_<phase>` columns follow, one per phase that was timed.
+RUN_COLUMNS: dict[str, str] = {
+    "run_id": "string",
+    "label": "category",  # how reports call the curriculum
+    "setup": "category",
+    "curriculum": "category",
+    "learner": "category",
+    "seed": "int64",  # the index within the role
+    "role": "category",  # pilot | tune | evaluate
+    "root": "int64",
+    "cell": "category",  # digest of the cell
+    "current": "bool",  # whether the study file still asks for the run
+    "status": "category",  # a Status, or `missing`
+    "reason": "string",
+    "env_steps": "int64",  # 0 where the run is missing
+    "budget": "int64",
+    "host": "category",
+    "started": "string",  # UTC, ISO 8601
+    "finished": "string",
+    "attempts": "int64",
+    "seconds": "float64",  # wall time in training of all attempts, this seed's share
+}
+
+
+@dataclass(frozen=True)
+class Results:
+    """A study's results.
+
+    Attributes:
+        manifest: The plan and the list of runs.
+        runs: One row per run of the manifest, `RUN_COLUMNS`, the missing ones included.
+        evaluations: One row per evaluation episode, `EVALUATION_COLUMNS`, after `run_id`, `label`,
+            `setup`, `seed`, `current`.
+        updates: One row per curriculum update, `UPDATE_COLUMNS` and the UpdateRecord, after the
+            same five.
+        problems: For every run that is on disk but not to be trusted, what is wrong with it; such
+            runs count as missing.
+    """
+
+    manifest: Manifest
+    runs: pd.DataFrame
+    evaluations: pd.DataFrame
+    updates: pd.DataFrame
+    problems: dict[str, str]
+
+
+def load_results(path: Path | str) -> Results:
+    """Reads the results folder of a study without changing anything in it.
+
+    Args:
+        path: The folder, `results/<study>`.
+
+    Raises:
+        UserError: The folder has no readable manifest.
+    """
+    store = RunStore(path)
+    manifest = store.manifest()
+    if manifest is None:
+        raise UserError(f"{path}: no results here; run the study first.")
+    good, bad = store.scan((entry.run_id for entry in manifest.entries), tables=True)
+    for run_id, reason in bad.items():
+        warnings.warn(
+            f"run {run_id} is not to be trusted and counts as missing: {reason}; "
+            "`pacebench run` sets it aside and runs it again.",
+            stacklevel=2,
+        )
+    runs = _runs_frame(manifest, good, bad)
+    return Results(
+        manifest=manifest,
+        runs=runs,
+        evaluations=_rows(runs, manifest, good, "evaluations.parquet"),
+        updates=_rows(runs, manifest, good, "updates.parquet", "timings.parquet"),
+        problems=bad,
+    )
+
+
+def _runs_frame(
+    manifest: Manifest, good: dict[str, StoredRun], bad: dict[str, str]
+) -> pd.DataFrame:
+    rows = [_run_row(manifest, entry, good.get(entry.run_id), bad) for entry in manifest.entries]
+    frame = pd.DataFrame(rows)
+    typed = {name: kind for name, kind in RUN_COLUMNS.items() if name in frame}
+    return frame.astype(typed)
+
+
+def _run_row(
+    manifest: Manifest, entry: Entry, found: StoredRun | None, bad: dict[str, str]
+) -> dict[str, Any]:
+    cell = manifest.cells[entry.cell]
+    record = found.record if found else {}
+    execution = record.get("execution", {})
+    timings = {f"seconds_{k}": float(v) for k, v in record.get("timings", {}).items()}
+    return {
+        "run_id": entry.run_id,
+        "label": entry.label,
+        "setup": cell.setup,
+        "curriculum": cell.curriculum.name,
+        "learner": cell.learner.name,
+        "seed": entry.seed.index,
+        "role": entry.seed.role.name.lower(),
+        "root": entry.seed.root,
+        "cell": entry.cell,
+        "current": entry.current,
+        "status": record.get("status", MISSING),
+        "reason": record.get("reason", bad.get(entry.run_id, "")),
+        "env_steps": record.get("env_steps", 0),
+        "budget": cell.budget,
+        "host": execution.get("host"),
+        "started": execution.get("started"),
+        "finished": execution.get("finished"),
+        "attempts": execution.get("attempts", 0),
+        "seconds": execution.get("seconds", np.nan),
+        **timings,
+    }
+
+
+def _rows(
+    runs: pd.DataFrame, manifest: Manifest, good: dict[str, StoredRun], *names: str
+) -> pd.DataFrame:
+    """Returns the rows of one kind of file over all runs, with the columns that identify a run."""
+    tables, positions = [], []
+    for position, entry in enumerate(manifest.entries):
+        found = good.get(entry.run_id)
+        if found is None or names[0] not in found.tables:
+            continue
+        table = found.tables[names[0]]
+        for name in names[1:]:
+            for column in found.tables[name].column_names if name in found.tables else ():
+                table = table.append_column(column, found.tables[name][column])
+        tables.append(table)
+        positions.append(position)
+    identity = runs[["run_id", "label", "setup", "seed", "current"]].astype({"run_id": "category"})
+    if not tables:
+        return identity.iloc[:0].copy()
+    whole = pa.concat_tables(tables, promote_options="permissive").unify_dictionaries()
+    lengths = [table.num_rows for table in tables]
+    repeated = identity.iloc[np.repeat(positions, lengths)].reset_index(drop=True)
+    values = whole.to_pandas(self_destruct=True)
+    return pd.concat([repeated, values], axis=1)

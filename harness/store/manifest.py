@@ -1,0 +1,179 @@
+"""The manifest: the plan and the full list of runs, which is the denominator of every table.
+
+It only ever grows. A run that the study file no longer asks for stays listed, as not current, so
+that nothing drops out of a study without a trace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from harness.errors import UserError
+from harness.seeding import RunSeed
+from harness.store.files import StorageError, write_atomic
+from harness.store.ledger import now
+from harness.store.provenance import provenance
+from harness.study.specs import Cell, Frozen, Run, digest
+
+NAME = "manifest.json"
+
+
+class Entry(Frozen):
+    """One run of the study.
+
+    Attributes:
+        run_id: The content address; two labels may share one.
+        label: How reports call the curriculum.
+        cell: Digest of the cell, a key of `Manifest.cells`.
+        seed: The run's seed.
+        current: Whether the study file as it is now asks for this run.
+    """
+
+    run_id: str
+    label: str
+    cell: str
+    seed: RunSeed
+    current: bool = True
+
+
+class Change(Frozen):
+    """One version of the plan: when, on what code, and what it added or retired."""
+
+    time: str
+    plan_digest: str
+    added: int
+    retired: int
+    provenance: dict[str, Any]
+
+
+class Manifest(Frozen):
+    """The plan of a study and everything it ever asked to run.
+
+    Attributes:
+        study: The study's name.
+        plan: The study as resolved from its file.
+        plan_digest: Hash of the plan.
+        frozen: What `freeze` declared before the first evaluation run, if it was called.
+        cells: Cells by digest.
+        entries: The runs, in the order of the plan, retired ones last.
+        history: Every version of the plan.
+    """
+
+    format: int = 1
+    study: str
+    plan: dict[str, Any]
+    plan_digest: str
+    frozen: dict[str, Any] | None = None
+    cells: dict[str, Cell] = Field(default_factory=dict)
+    entries: tuple[Entry, ...] = ()
+    history: tuple[Change, ...] = ()
+
+    def current(self) -> list[Entry]:
+        """Returns the entries that the study file asks for."""
+        return [entry for entry in self.entries if entry.current]
+
+    def run(self, entry: Entry) -> Run:
+        """Returns what an entry stands for."""
+        return Run(cell=self.cells[entry.cell], seed=entry.seed)
+
+
+def extend(
+    old: Manifest | None,
+    study: str,
+    plan: dict[str, Any],
+    cells: Iterable[tuple[str, Cell, Sequence[RunSeed]]],
+) -> Manifest:
+    """Returns the manifest with the plan's runs, and those it had before.
+
+    Args:
+        old: The manifest so far.
+        study: The study's name.
+        plan: The study, as plain JSON.
+        cells: Label, cell and seeds of each cell of the study.
+
+    Raises:
+        UserError: The old manifest is of another study.
+    """
+    if old is not None and old.study != study:
+        raise UserError(
+            f"the results folder belongs to the study '{old.study}', not to '{study}'; "
+            "use another --results folder or rename the study."
+        )
+    by_digest, entries = {}, []
+    for label, cell, seeds in cells:
+        name = cell.digest()
+        by_digest[name] = cell
+        for seed in seeds:
+            run_id = Run(cell=cell, seed=seed).run_id()
+            entries.append(Entry(run_id=run_id, label=label, cell=name, seed=seed))
+    wanted = {(entry.label, entry.run_id) for entry in entries}
+    before = old.entries if old else ()
+    known = {(entry.label, entry.run_id) for entry in before}
+    retired = [e.model_copy(update={"current": False}) for e in before if _key(e) not in wanted]
+    history = old.history if old else ()
+    added = len(wanted - known)
+    newly_retired = sum(1 for e in before if e.current and _key(e) not in wanted)
+    plan_digest = digest(plan)
+    if old is None or added or newly_retired or plan_digest != old.plan_digest:
+        change = Change(
+            time=now(),
+            plan_digest=plan_digest,
+            added=added,
+            retired=newly_retired,
+            provenance=provenance(),
+        )
+        history = (*history, change)
+    return Manifest(
+        study=study,
+        plan=plan,
+        plan_digest=plan_digest,
+        frozen=old.frozen if old else None,
+        cells={**(old.cells if old else {}), **by_digest},
+        entries=(*entries, *retired),
+        history=history,
+    )
+
+
+def _key(entry: Entry) -> tuple[str, str]:
+    return entry.label, entry.run_id
+
+
+def read_manifest(root: Path) -> Manifest | None:
+    """Returns the manifest of a results folder, or None where there is none.
+
+    Raises:
+        UserError: It is not readable.
+    """
+    path = root / NAME
+    try:
+        manifest = Manifest.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]["msg"]
+        raise UserError(
+            f"{path}: not a manifest of ours ({first}); restore it from a backup, or move it away "
+            "to have it written anew."
+        ) from None
+    except OSError as error:
+        raise StorageError(path, error) from error
+    wrong = [name for name, cell in manifest.cells.items() if cell.digest() != name]
+    if wrong or manifest.plan_digest != digest(manifest.plan):
+        raise UserError(
+            f"{path}: its content does not match its hashes; restore it from a backup, or move it "
+            "away to have it written anew."
+        )
+    return manifest
+
+
+def write_manifest(root: Path, manifest: Manifest) -> None:
+    """Replaces the manifest.
+
+    Raises:
+        StorageError: It cannot be written.
+    """
+    write_atomic(root / NAME, manifest.model_dump_json(indent=1).encode() + b"\n")

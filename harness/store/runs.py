@@ -1,0 +1,191 @@
+"""One run on disk: its files, and `run.json`, which comes last and vouches for them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from safetensors.numpy import save as save_arrays
+
+from harness.records import RunResult, Status
+from harness.store.checkpoints import NAME as CHECKPOINT
+from harness.store.files import make_folder, sha256, write_atomic
+from harness.store.provenance import provenance
+from harness.store.tables import evaluations_table, from_parquet, to_parquet, updates_tables
+from harness.study.specs import Run, canonical_json, digest
+
+FORMAT = 1
+RECORD = "run.json"
+LOG = "log.txt"
+# What differs between two executions of the same program; every other key must be equal.
+EXECUTION_KEYS = ("timings", "execution", "extras", "checksum")
+EXECUTION_FILES = ("timings.parquet",)
+
+
+class BadRunError(Exception):
+    """A run on disk that must not be read as data; the message says which file and why."""
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A verified run.
+
+    Attributes:
+        run_id: Its content address.
+        record: `run.json` as parsed.
+        tables: `evaluations.parquet`, `updates.parquet`, `timings.parquet`, where asked for.
+    """
+
+    run_id: str
+    record: dict[str, Any]
+    tables: dict[str, pa.Table] = field(default_factory=dict)
+
+    @property
+    def status(self) -> Status:
+        """How it ended."""
+        return Status(self.record["status"])
+
+
+def write_run(folder: Path, run: Run, result: RunResult, execution: dict[str, Any]) -> None:
+    """Writes a finished run: its files first, `run.json` last.
+
+    Args:
+        folder: The run's folder; it is created.
+        run: What was run.
+        result: How it ended and what it recorded.
+        execution: When, where and in which attempt it ran.
+
+    Raises:
+        StorageError: It cannot be written; no `run.json` is left behind.
+        ValueError: The result is of another seed, or its columns are not as declared.
+    """
+    if result.seed != run.seed:
+        raise ValueError(f"a result of seed {result.seed} was given for the run of {run.seed}.")
+    make_folder(folder)
+    contents = _contents(result)
+    for name, data in contents.items():
+        write_atomic(folder / name, data)
+    record: dict[str, Any] = {
+        "format": FORMAT,
+        "run_id": run.run_id(),
+        "run": run.model_dump(mode="json"),
+        "status": result.status.value,
+        "reason": result.reason,
+        "env_steps": result.env_steps,
+        "files": {
+            name: {"bytes": len(data), "sha256": sha256(data)} for name, data in contents.items()
+        },
+        "timings": result.timings,
+        "extras": result.extras,
+        "execution": {**execution, **provenance()},
+    }
+    # By way of text, because a tuple or an enum is not read as it was written.
+    record = json.loads(json.dumps(record))
+    record["checksum"] = _checksum(record)
+    write_atomic(folder / RECORD, json.dumps(record, indent=1).encode() + b"\n")
+    (folder / CHECKPOINT).unlink(missing_ok=True)
+
+
+def _contents(result: RunResult) -> dict[str, bytes]:
+    tables: dict[str, pa.Table] = {}
+    if result.evaluations:
+        tables["evaluations.parquet"] = evaluations_table(result.evaluations)
+    if result.updates:
+        tables["updates.parquet"], tables["timings.parquet"] = updates_tables(result.updates)
+    contents = {name: to_parquet(table) for name, table in tables.items() if table.num_rows}
+    if result.policy:
+        contents["policy.safetensors"] = save_arrays(result.policy)
+    return contents
+
+
+def _checksum(record: dict[str, Any]) -> str:
+    plain = {key: value for key, value in record.items() if key != "checksum"}
+    return sha256(json.dumps(plain, sort_keys=True).encode())
+
+
+def read_run(folder: Path, *, tables: bool = False) -> StoredRun | None:
+    """Reads and verifies a run.
+
+    Args:
+        folder: The run's folder, which is named by its id.
+        tables: Also decode the Parquet files.
+
+    Returns:
+        The run, or None where it did not finish.
+
+    Raises:
+        BadRunError: Something is torn, corrupted or from elsewhere.
+    """
+    try:
+        text = (folder / RECORD).read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise BadRunError(f"{RECORD} cannot be read: {error.strerror}") from error
+    record = _parse(text, folder.name)
+    decoded: dict[str, pa.Table] = {}
+    for name, facts in record["files"].items():
+        data = _read_sibling(folder, name, facts)
+        if tables and name.endswith(".parquet"):
+            try:
+                decoded[name] = from_parquet(data, name)
+            except (pa.ArrowException, OSError, KeyError) as error:
+                raise BadRunError(f"{name} is no table of ours: {error}") from error
+    return StoredRun(record["run_id"], record, decoded)
+
+
+def _parse(text: bytes, run_id: str) -> dict[str, Any]:
+    try:
+        record = json.loads(text)
+    except ValueError:
+        raise BadRunError(f"{RECORD} is torn: it is no JSON") from None
+    if not isinstance(record, dict) or record.get("format") != FORMAT or "run" not in record:
+        raise BadRunError(f"{RECORD} is not a record of format {FORMAT}")
+    if record.get("checksum") != _checksum(record):
+        raise BadRunError(f"{RECORD} does not match its checksum")
+    # The folder's name is the address: a record from elsewhere gives itself away here.
+    if digest(record["run"]) != run_id or record["run_id"] != run_id:
+        raise BadRunError(f"{RECORD} belongs to another run ({record['run_id']})")
+    return record
+
+
+def _read_sibling(folder: Path, name: str, facts: dict[str, Any]) -> bytes:
+    try:
+        data = (folder / name).read_bytes()
+    except FileNotFoundError:
+        raise BadRunError(f"{name} is missing") from None
+    except OSError as error:
+        raise BadRunError(f"{name} cannot be read: {error.strerror}") from error
+    if len(data) != facts["bytes"]:
+        raise BadRunError(f"{name} has {len(data)} bytes instead of {facts['bytes']}")
+    if sha256(data) != facts["sha256"]:
+        raise BadRunError(f"{name} does not match its checksum")
+    return data
+
+
+def record_digest(record: dict[str, Any]) -> str:
+    """Returns the hash of everything in `run.json` but timings and execution.
+
+    Two executions of the same run must agree on it: it covers status, steps and, through their
+    checksums, the bytes of the evaluations, the updates and the policy.
+    """
+    plain = {key: value for key, value in record.items() if key not in EXECUTION_KEYS}
+    plain["files"] = {k: v for k, v in record["files"].items() if k not in EXECUTION_FILES}
+    return sha256(canonical_json(plain).encode())
+
+
+def failed(run: Run, status: Status, reason: str, env_steps: int = 0) -> RunResult:
+    """Returns the result of a run that has nothing to show but how it failed."""
+    return RunResult(
+        seed=run.seed,
+        status=status,
+        reason=reason,
+        env_steps=env_steps,
+        evaluations={},
+        updates={},
+        timings={},
+        policy={},
+    )

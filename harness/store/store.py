@@ -1,0 +1,197 @@
+"""A study's results folder: manifest, runs, ledger, and what was set aside."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load as load_arrays
+
+from harness.records import RunResult, Status
+from harness.seeding import RunSeed
+from harness.store import manifest as manifests
+from harness.store.checkpoints import NAME as CHECKPOINT
+from harness.store.files import make_folder, storage, sync_folder, write_atomic
+from harness.store.ledger import Ledger
+from harness.store.manifest import Manifest
+from harness.store.runs import LOG, RECORD, BadRunError, StoredRun, read_run, write_run
+from harness.study.specs import Cell, Run
+
+# What may be taken over from another study: outcomes that a run would have again.
+_SHARED = (Status.OK, Status.DIVERGED)
+
+
+class RunStore:
+    """The results folder of one study.
+
+    Attributes:
+        root: The folder, `results/<study>`.
+        ledger: Its diary.
+    """
+
+    def __init__(self, root: Path | str) -> None:
+        self.root = Path(root).resolve()
+        self.ledger = Ledger(self.root)
+
+    def folder(self, run_id: str) -> Path:
+        """Returns the folder of a run, which need not exist."""
+        return self.root / "runs" / run_id
+
+    def checkpoint_path(self, run_id: str) -> Path:
+        """Returns where the checkpoint of an unfinished run is."""
+        return self.folder(run_id) / CHECKPOINT
+
+    def log_path(self, run_id: str) -> Path:
+        """Returns where the log of a run is."""
+        return self.folder(run_id) / LOG
+
+    def manifest(self) -> Manifest | None:
+        """Returns the manifest, or None where the study was never started.
+
+        Raises:
+            UserError: It is not readable.
+        """
+        return manifests.read_manifest(self.root)
+
+    def extend_manifest(
+        self,
+        study: str,
+        plan: dict[str, Any],
+        cells: Iterable[tuple[str, Cell, Sequence[RunSeed]]],
+    ) -> Manifest:
+        """Adds the plan's runs to the manifest and returns it.
+
+        Raises:
+            UserError: The folder belongs to another study or cannot be written.
+        """
+        with self.locked():
+            old = self.manifest()
+            new = manifests.extend(old, study, plan, cells)
+            if new != old:
+                manifests.write_manifest(self.root, new)
+        return new
+
+    def has(self, run_id: str) -> bool:
+        """Says whether a run has a record, without verifying it."""
+        return (self.folder(run_id) / RECORD).exists()
+
+    def read(self, run_id: str, *, tables: bool = False) -> StoredRun | None:
+        """Reads and verifies a run; None where it did not finish.
+
+        Raises:
+            BadRunError: Something is torn, corrupted or from elsewhere.
+        """
+        return read_run(self.folder(run_id), tables=tables)
+
+    def scan(
+        self, run_ids: Iterable[str], *, tables: bool = False
+    ) -> tuple[dict[str, StoredRun], dict[str, str]]:
+        """Reads and verifies many runs.
+
+        Returns:
+            The finished runs by id, and for every bad one the reason.
+        """
+        good: dict[str, StoredRun] = {}
+        bad: dict[str, str] = {}
+
+        def one(run_id: str) -> tuple[str, StoredRun | None, str]:
+            try:
+                return run_id, self.read(run_id, tables=tables), ""
+            except BadRunError as error:
+                return run_id, None, str(error)
+
+        # Reading and hashing leave the interpreter's lock, so a few threads hide the disk.
+        with ThreadPoolExecutor(min(8, 2 * (os.cpu_count() or 1))) as pool:
+            for run_id, run, reason in pool.map(one, dict.fromkeys(run_ids)):
+                if run is not None:
+                    good[run_id] = run
+                elif reason:
+                    bad[run_id] = reason
+        return good, bad
+
+    def write(self, run: Run, result: RunResult, execution: dict[str, Any]) -> None:
+        """Writes a finished run; see `write_run`."""
+        write_run(self.folder(run.run_id()), run, result, execution)
+
+    def policy(self, run_id: str) -> dict[str, NDArray[np.float32]]:
+        """Returns the final policy of a verified run by parameter name; empty where it has none.
+
+        Raises:
+            BadRunError: Something about the run is torn, corrupted or from elsewhere.
+        """
+        run = self.read(run_id)
+        if run is None or "policy.safetensors" not in run.record["files"]:
+            return {}
+        found: dict[str, NDArray[np.float32]] = load_arrays(
+            (self.folder(run_id) / "policy.safetensors").read_bytes()
+        )
+        return found
+
+    def set_aside(self, run_id: str, reason: str) -> Path | None:
+        """Moves a bad run out of the way, into `quarantine/`, and notes it in the ledger.
+
+        Returns:
+            Where it is now, or None where another runner was faster.
+        """
+        with self.locked():
+            try:
+                self.read(run_id)
+                return None  # Whoever was faster has run it again already.
+            except BadRunError:
+                pass
+            aside = make_folder(self.root / "quarantine") / f"{run_id}-{uuid.uuid4().hex[:8]}"
+            with storage(aside):
+                os.rename(self.folder(run_id), aside)
+                sync_folder(aside.parent)
+        write_atomic(aside / "reason.txt", f"{reason}\n".encode())
+        self.ledger.append("quarantine", run=run_id, reason=reason, path=f"quarantine/{aside.name}")
+        return aside
+
+    def share(self, run_id: str) -> str | None:
+        """Takes a run over from another study next to this one, if one has it.
+
+        Returns:
+            The name of the other study's folder, or None.
+        """
+        for other in sorted(self.root.parent.iterdir()):
+            source = other / "runs" / run_id
+            if other == self.root or not (source / RECORD).exists():
+                continue
+            try:
+                found = read_run(source)
+            except BadRunError:
+                continue  # Its own study will set it aside; this one does not touch it.
+            if found is None or found.status not in _SHARED:
+                continue
+            self._copy(source, found)
+            self.ledger.append("share", run=run_id, source=other.name)
+            return other.name
+        return None
+
+    def _copy(self, source: Path, found: StoredRun) -> None:
+        # Copies, not links: a file damaged here must not be damaged there.
+        target = make_folder(self.folder(found.run_id))
+        with storage(target):
+            for name in found.record["files"]:
+                write_atomic(target / name, (source / name).read_bytes())
+            if (source / LOG).exists():
+                shutil.copyfile(source / LOG, target / LOG)
+            write_atomic(target / RECORD, (source / RECORD).read_bytes())
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keeps other runners of the study out of the block, where the file system can lock."""
+        make_folder(self.root)
+        with storage(self.root), open(self.root / ".lock", "ab") as file:
+            with contextlib.suppress(OSError):
+                fcntl.lockf(file, fcntl.LOCK_EX)
+            yield

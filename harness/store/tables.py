@@ -1,0 +1,128 @@
+"""The columns of a run as Parquet: typed, compact, and the same bytes for the same data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from curricula.record import UpdateRecord
+from harness.records import EVALUATION_COLUMNS, UPDATE_COLUMNS
+
+# Wall times differ between two runs of the same program, so they live in a file of their own and
+# the rest of an update can be compared byte for byte.
+TIMING_COLUMNS = ("seconds",)
+
+_ARROW = {
+    "int64": pa.int64(),
+    "int32": pa.int32(),
+    "float32": pa.float32(),
+    "float64": pa.float64(),
+    "bool": pa.bool_(),
+    "category": pa.string(),
+    "string": pa.string(),
+    "list<double>": pa.list_(pa.float64()),
+}
+
+_PYTHON = {"str": "category", "int": "int64", "bool": "bool", "float": "float64"}
+
+# Taken from the declaration, not from what a run happened to record: a curriculum without a
+# threshold records None throughout, and its column is to have the same type all the same.
+_UPDATE_TYPES: dict[str, str] = {
+    **UPDATE_COLUMNS,
+    **{field.name: _PYTHON[str(field.type).split(" | ")[0]] for field in fields(UpdateRecord)},
+}
+
+_TEXT = {
+    "evaluations.parquet": ("distribution", "policy"),
+    "updates.parquet": tuple(name for name, kind in _UPDATE_TYPES.items() if kind == "category"),
+    "timings.parquet": (),
+}
+
+
+def evaluations_table(columns: Mapping[str, Any]) -> pa.Table:
+    """Returns the typed table of a run's evaluation episodes.
+
+    Raises:
+        ValueError: Columns are missing, unknown or of different lengths.
+    """
+    if set(columns) != set(EVALUATION_COLUMNS):
+        odd = sorted(set(columns) ^ set(EVALUATION_COLUMNS))
+        raise ValueError(f"evaluations have other columns than EVALUATION_COLUMNS: {odd}")
+    return _table({name: columns[name] for name in EVALUATION_COLUMNS}, EVALUATION_COLUMNS)
+
+
+def updates_tables(columns: Mapping[str, Any]) -> tuple[pa.Table, pa.Table]:
+    """Returns the typed tables of a run's curriculum updates and of their wall times.
+
+    Columns that are not known here keep the type of their values: an extra field of a curriculum of
+    somebody's own is stored too.
+    """
+    types = {name: _UPDATE_TYPES.get(name) or _guess(columns[name]) for name in columns}
+    timed = {name: columns[name] for name in columns if name in TIMING_COLUMNS}
+    plain = {name: columns[name] for name in columns if name not in TIMING_COLUMNS}
+    return _table(plain, types), _table(timed, types)
+
+
+def _guess(values: Any) -> str:
+    present = [value for value in values if value is not None]
+    if present and all(isinstance(value, bool | np.bool_) for value in present):
+        return "bool"
+    if present and all(isinstance(value, str) for value in present):
+        return "string"
+    if present and all(isinstance(value, list | tuple | np.ndarray) for value in present):
+        return "list<double>"
+    if present and all(isinstance(value, int | np.integer) for value in values):
+        return "int64"
+    return "float64"
+
+
+def _table(columns: Mapping[str, Any], types: Mapping[str, str]) -> pa.Table:
+    arrays = {}
+    for name, values in columns.items():
+        kind = _ARROW[types[name]]
+        if isinstance(values, np.ndarray):
+            arrays[name] = pa.array(values).cast(kind)
+        elif pa.types.is_floating(kind):
+            # pa.array refuses an integer among floats, and NaN is a value here, not a gap.
+            numbers = [None if value is None else float(value) for value in values]
+            arrays[name] = pa.array(numbers, type=kind, from_pandas=False)
+        else:
+            arrays[name] = pa.array(list(values), type=kind)
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"columns of different lengths: {lengths}")
+    return pa.table(arrays)
+
+
+def to_parquet(table: pa.Table) -> bytes:
+    """Returns the Parquet file of a table: equal bytes for equal tables and pyarrow versions."""
+    floats = [field.name for field in table.schema if pa.types.is_floating(field.type)]
+    others = [field.name for field in table.schema if field.name not in floats]
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        table,
+        sink,
+        compression="zstd",
+        compression_level=9,
+        use_dictionary=others or False,
+        use_byte_stream_split=floats or False,
+        write_statistics=False,
+        # The types are Parquet's own, so Arrow's copy of the schema would only add a kilobyte.
+        store_schema=False,
+    )
+    return bytes(sink.getvalue())
+
+
+def from_parquet(data: bytes, name: str) -> pa.Table:
+    """Returns the table of one of a run's Parquet files, text that repeats as dictionaries.
+
+    Raises:
+        pyarrow.ArrowInvalid: The bytes are no Parquet file.
+    """
+    file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=list(_TEXT[name]))
+    return file.read(use_threads=False)
