@@ -31,6 +31,11 @@ def setup(name: str | Setup) -> Setup:
     return name if isinstance(name, Setup) else _setups.get(name)
 
 
+def origin(name: str) -> str:
+    """Returns the distribution that a setup comes from."""
+    return _setups.origin(name)
+
+
 def register(spec: Setup) -> Setup:
     """Adds a setup; outside packages may instead offer one in the group `pacebench.setups`."""
     return _setups.register(spec.name)(spec)

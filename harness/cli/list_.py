@@ -64,7 +64,7 @@ def _inventory() -> dict[str, list[dict[str, Any]]]:
         "learners": [
             {
                 "name": name,
-                "doc": _summary(learners.get(name)),
+                "doc": learners.get(name).doc,
                 "origin": learners.origin(name),
             }
             for name in learners.names()

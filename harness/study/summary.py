@@ -124,9 +124,12 @@ def summarise(study: Study, *, estimate: bool = True, workers: int | None = None
 def _detectable(study: Study, comparisons: int) -> float | None:
     if study.seeds.count < 2:
         return None
-    from harness.statistics.power import detectable_effect
+    from harness.statistics.power import minimum_detectable_effect
 
-    return detectable_effect(study.seeds.count, study.statistics.alpha / max(comparisons, 1))
+    # Two groups of n runs with one standard deviation each; Holm's first step asks for α/m.
+    n = study.seeds.count
+    alpha = study.statistics.alpha / max(comparisons, 1)
+    return minimum_detectable_effect((2 / n) ** 0.5, 2 * (n - 1), alpha)
 
 
 def duration(seconds: float) -> str:
