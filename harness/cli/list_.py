@@ -24,16 +24,27 @@ def list_(
         typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
         return
     from rich.table import Table
+    from rich.text import Text
 
     for kind, entries in found.items():
+        # Whatever an entry says beyond its name and words gets a column of its own.
+        extra = [key for key in entries[0] if key not in ("name", "doc", "origin")]
         table = Table(title=kind.capitalize(), title_justify="left", title_style="bold", box=None)
-        for column in ("name", "what it is", "options", "from"):
+        for column in ("name", "what it is", *extra, "from"):
             table.add_column(column, overflow="fold", no_wrap=column == "name")
         for entry in entries:
-            options = ", ".join(f"{k}={v}" for k, v in entry.get("options", {}).items())
-            table.add_row(entry["name"], entry["doc"], options, entry["origin"])
+            cells = (entry["name"], entry["doc"], *(_shown(entry[key]) for key in extra))
+            table.add_row(*map(Text, (*cells, entry["origin"])))
         console().print(table)
         console().print()
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{key}={item}" for key, item in value.items())
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _inventory() -> dict[str, list[dict[str, Any]]]:
@@ -55,8 +66,9 @@ def _inventory() -> dict[str, list[dict[str, Any]]]:
             {
                 "name": name,
                 "doc": envs.setup(name).doc,
+                "V₋": envs.setup(name).threshold,
                 "visible": envs.setup(name).visible,
-                "threshold": envs.setup(name).threshold,
+                "measured": envs.setup(name).anchors is not None,
                 "origin": envs.origin(name),
             }
             for name in envs.names()
@@ -65,6 +77,7 @@ def _inventory() -> dict[str, list[dict[str, Any]]]:
             {
                 "name": name,
                 "doc": learners.get(name).doc,
+                "seeds at once": learners.get(name).capabilities.batched_seeds,
                 "origin": learners.origin(name),
             }
             for name in learners.names()

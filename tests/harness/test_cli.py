@@ -1,0 +1,152 @@
+"""The command line: quick to answer, plain where nobody looks, and never a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from harness.cli import app
+from harness.cli.app import COMMANDS
+from harness.study.schema import schema_text
+
+ROOT = Path(__file__).parents[2]
+HEAVY = (
+    "torch",
+    "pandas",
+    "matplotlib",
+    "numpy",
+    "scipy",
+    "mujoco",
+    "gymnasium",
+    "stable_baselines3",
+)
+
+
+def _pacebench(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "harness", *arguments],
+        cwd=ROOT,
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\n"
+        "from harness.cli import app\n"
+        "try:\n"
+        "    app(['--help'])\n"
+        "except SystemExit:\n"
+        "    pass\n"
+        f"heavy = [m for m in {HEAVY!r} if m in sys.modules]\n"
+        "sys.exit(f'imported: {heavy}' if heavy else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert all(name in done.stdout for name, _, _ in COMMANDS)
+
+
+@pytest.mark.parametrize("name", [name for name, _, _ in COMMANDS])
+def test_every_command_explains_itself_with_an_example(name: str) -> None:
+    result = CliRunner().invoke(app, [name, "--help"], env={"COLUMNS": "200"})
+    assert result.exit_code == 0
+    assert f"pacebench {name}" in re.sub(r"\x1b\[[0-9;]*m", "", result.output)
+    assert "Example:" in result.output
+
+
+def test_no_colour_where_nobody_looks() -> None:
+    done = _pacebench("list")
+    assert done.returncode == 0, done.stderr
+    assert "\x1b[" not in done.stdout
+
+
+def test_list_names_everything_registered() -> None:
+    import curricula
+    import envs
+    from harness import learners
+
+    listed = json.loads(_pacebench("list", "--json").stdout)
+    for kind, names in (
+        ("curricula", curricula.names()),
+        ("setups", envs.names()),
+        ("learners", learners.names()),
+    ):
+        assert [entry["name"] for entry in listed[kind]] == names
+        assert all(len(entry["doc"]) > 20 for entry in listed[kind])
+
+
+def test_unknown_command_and_option_exit_with_2() -> None:
+    assert CliRunner().invoke(app, ["chekc"]).exit_code == 2
+    assert CliRunner().invoke(app, ["list", "--jsn"]).exit_code == 2
+
+
+def test_the_committed_schema_is_the_generated_one() -> None:
+    committed = ROOT / "docs/study.schema.json"
+    assert committed.read_text() == schema_text(), "run `make docs`"
+
+
+def test_check_shows_cells_runs_and_what_can_be_detected() -> None:
+    done = _pacebench("check", "studies/quick.yaml", "--no-estimate", "--json")
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
+    assert [cell["curriculum"] for cell in plan["cells"]] == ["default", "spdl-sqp", "spgl"]
+    assert plan["runs"] == sum(cell["runs"] for cell in plan["cells"])
+    assert plan["env_steps"] == sum(cell["env_steps"] for cell in plan["cells"])
+    assert plan["detectable"] > 0
+    text = _pacebench("check", "studies/quick.yaml", "--no-estimate").stdout
+    assert "point-mass-2" in text
+    assert "Minimum detectable effect" in text
+
+
+@pytest.mark.slow
+def test_check_estimates_the_time_by_training() -> None:
+    done = _pacebench("check", "studies/quick.yaml", "--json")
+    assert done.returncode == 0, done.stderr
+    assert 0 < json.loads(done.stdout)["seconds"] < 3600
+
+
+def test_interrupt_leaves_no_traceback() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "harness", "check", "studies/quick.yaml"],
+        cwd=ROOT,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        text=True,
+    )
+    time.sleep(1.5)  # long enough to be past the imports, in the timing of training
+    process.send_signal(signal.SIGINT)
+    _, stderr = process.communicate(timeout=30)
+    assert "Traceback" not in stderr
+    assert process.returncode in (130, 0)
+
+
+def test_completion_knows_the_commands() -> None:
+    done = _pacebench(
+        _PACEBENCH_COMPLETE="complete_bash", COMP_WORDS="pacebench che", COMP_CWORD="1"
+    )
+    # `python -m harness` is known to the shell as `pacebench` once installed.
+    installed = subprocess.run(
+        [Path(sys.executable).parent / "pacebench"],
+        env={
+            **os.environ,
+            "_PACEBENCH_COMPLETE": "complete_bash",
+            "COMP_WORDS": "pacebench che",
+            "COMP_CWORD": "1",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "check" in installed.stdout, (done.stdout, installed.stderr)
