@@ -40,12 +40,15 @@ class BatchEnv(ABC):
         action_box: Action space of one copy; actions are clipped to it.
         baseline_policy: The policy whose score is normalised to 0, `random` or `hold`.
         render_fps: Steps per second of simulated time, for animations.
+        strobe: Whether a still should show the episode as a multiple exposure on a dark ground,
+            rather than by its last picture.
     """
 
     physics_space: ClassVar[spaces.Box]
     action_box: ClassVar[spaces.Box]
     baseline_policy: ClassVar[str] = "random"
     render_fps: ClassVar[int] = 10
+    strobe: ClassVar[bool] = False
 
     def __init__(
         self,

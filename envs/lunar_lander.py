@@ -41,6 +41,7 @@ class LunarLanderBatch(BatchEnv):
     )
     action_box = spaces.Box(-1.0, 1.0, (2,), dtype=np.float64)
     render_fps = 50
+    strobe = True
 
     def __init__(
         self,

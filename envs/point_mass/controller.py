@@ -8,8 +8,11 @@ from envs.base import Floats
 
 _CONTROL_STEP = 0.1
 _ACCELERATION = 15.0
-_BRAKING = 0.6 * _ACCELERATION
-_WAIT_HEIGHT = 0.45
+_BRAKING = 0.5 * _ACCELERATION
+_TIME_CONSTANT = 0.2
+_WAIT_HEIGHT = 0.35
+_CLEARANCE = 0.1
+_GATE_SHARE = 0.7
 _GOAL_Y = -3.0
 
 
@@ -17,8 +20,8 @@ def steer_through_gate(position: Floats, velocity: Floats, contexts: Floats) -> 
     """Returns forces (N, 2): first over the gate, then through it, then to the goal.
 
     Each axis follows the fastest velocity from which it can still brake in time. Above the wall a
-    mass descends to the goal only once it will reach the wall inside the middle of the gate, and
-    waits at a small height until then.
+    mass falls freely towards the goal once it will reach the wall well inside the gate, and until
+    then descends to a small height only.
 
     Args:
         position: Positions (2, N).
@@ -26,17 +29,24 @@ def steer_through_gate(position: Floats, velocity: Floats, contexts: Floats) -> 
         contexts: Gate position, gate width and friction of each copy (N, 3).
     """
     gate, width, friction = contexts.T
-    x, y = position
-    margin = 0.5 * width * 0.6
+    y = position[1]
     above = y > 0.0
-    fall = np.maximum(-velocity[1], 1e-6)
-    arrival = x + velocity[0] * np.minimum(y / fall, 0.25)
-    aligned = (np.abs(x - gate) < margin) & (np.abs(arrival - gate) < margin)
-    # Just below the wall the mass keeps clear of it before it turns towards the goal.
-    x_target = np.where(above | (y > -0.15), gate, 0.0)
+    aligned = np.abs(_arrival(position, velocity, gate) - gate) < 0.5 * width * _GATE_SHARE
+    x_target = np.where(y > -_CLEARANCE, gate, 0.0)
     y_target = np.where(above & ~aligned, _WAIT_HEIGHT, _GOAL_Y)
     error = np.stack([x_target, y_target]) - position
-    speed = np.minimum(np.sqrt(2.0 * _BRAKING * np.abs(error)), np.abs(error) / 0.2)
+    speed = np.minimum(np.sqrt(2.0 * _BRAKING * np.abs(error)), np.abs(error) / _TIME_CONSTANT)
     wanted = (np.sign(error) * speed - velocity) / _CONTROL_STEP
     force: Floats = (wanted + friction * velocity) / 1.5
     return np.clip(force, -10.0, 10.0).T
+
+
+def _arrival(position: Floats, velocity: Floats, gate: Floats) -> Floats:
+    """Predicts where a mass that falls as fast as it can will reach the wall."""
+    x, y = position
+    fall = np.maximum(-velocity[1], 0.0)
+    time = (np.sqrt(fall**2 + 2.0 * _ACCELERATION * np.maximum(y, 0.0)) - fall) / _ACCELERATION
+    drift = velocity[0] * np.minimum(time, 0.3)
+    # On its way to the gate it brakes there; moving away from it, it does not.
+    brakes = (drift * (gate - x) > 0.0) & (np.abs(drift) > np.abs(gate - x))
+    return np.where(brakes, gate, x + drift)

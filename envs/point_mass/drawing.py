@@ -85,7 +85,7 @@ def _draw_wall(pen: ImageDraw, gate: float, width: float) -> None:
 
 def _draw_path(pen: ImageDraw, trace: Sequence[tuple[float, float]]) -> None:
     points = [_pixel(p) for p in trace]
-    # Coloured by the distance covered: by time, all but the last colour would go to the resting mass.
+    # Coloured by distance covered: by time, most colours would go to the mass resting at the goal.
     covered = np.cumsum(np.hypot(*np.diff(np.array(trace), axis=0).T))
     share = covered / max(covered[-1], 1e-9) if len(covered) else covered
     colours = _PATH_OLD + share[:, None] * (_PATH_NEW - _PATH_OLD)

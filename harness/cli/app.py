@@ -16,6 +16,8 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("list", "harness.cli.list_", "list_"),
     ("check", "harness.cli.check", "check"),
     ("schema", "harness.cli.schema", "schema"),
+    ("render", "harness.cli.render", "render"),
+    ("anchors", "harness.cli.anchors", "anchors"),
     ("version", "harness.cli.version", "version"),
 )
 
