@@ -1,0 +1,163 @@
+"""Pictures of one copy: arm, net, ball, the path it flew and the path ahead of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from envs.ball_catching.model import (
+    BALL_POSITION,
+    BALL_VELOCITY,
+    GRAVITY,
+    load_model,
+)
+from envs.base import Floats
+from envs.errors import SetupError
+
+WIDTH, HEIGHT = 640, 480
+_CAMERA = "scene"
+_MAX_SHAPES = 1000
+_DOWN = np.array([0.0, 0.0, -GRAVITY])
+_FLOWN = (0.93, 0.35, 0.10, 1.0)
+_AHEAD = (0.35, 0.38, 0.42, 0.55)
+_TARGET = (0.10, 0.60, 0.30, 0.9)
+
+
+class Painter:
+    """Draws states of the model offscreen, with OpenGL."""
+
+    def __init__(self, width: int = WIDTH, height: int = HEIGHT) -> None:
+        """Opens an OpenGL context.
+
+        Raises:
+            SetupError: There is none on this machine.
+        """
+        self._model = model = load_model()
+        self._data = mujoco.MjData(model)
+        self._rect = mujoco.MjrRect(0, 0, width, height)
+        self._pixels: NDArray[np.uint8] = np.empty((height, width, 3), dtype=np.uint8)
+        self._gl, self._context = _open_gl(model, width, height)
+        self._scene = mujoco.MjvScene(model, maxgeom=_MAX_SHAPES)
+        self._option = mujoco.MjvOption()
+        self._camera = mujoco.MjvCamera()
+        self._camera.type = mujoco.mjtCamera.mjCAMERA_FIXED.value
+        self._camera.fixedcamid = model.camera(_CAMERA).id
+
+    def draw(self, state: Floats, trail: Sequence[Floats], target: Floats) -> NDArray[np.uint8]:
+        """Returns a picture (height, width, 3).
+
+        Args:
+            state: State (28,) to draw.
+            trail: The ball's positions so far.
+            target: The point of the plane x = 0 that the throw aims at.
+        """
+        mujoco.mj_setState(
+            self._model, self._data, state, mujoco.mjtState.mjSTATE_FULLPHYSICS.value
+        )
+        mujoco.mj_forward(self._model, self._data)
+        mujoco.mjv_updateScene(
+            self._model,
+            self._data,
+            self._option,
+            None,
+            self._camera,
+            mujoco.mjtCatBit.mjCAT_ALL.value,
+            self._scene,
+        )
+        ahead = _path_ahead(state[BALL_POSITION], state[BALL_VELOCITY])
+        for point in ahead:
+            self._add_sphere(point, 0.007, _AHEAD)
+        for start, end in zip(trail[:-1], trail[1:], strict=True):
+            self._add_segment(start, end, 0.006, _FLOWN)
+        self._add_sphere(target, 0.022, _TARGET)
+
+        self._gl.make_current()
+        mujoco.mjr_render(self._rect, self._scene, self._context)
+        mujoco.mjr_readPixels(self._pixels, None, self._rect, self._context)
+        return self._pixels[::-1].copy()
+
+    def close(self) -> None:
+        """Frees the OpenGL context."""
+        self._context.free()
+        self._gl.free()
+
+    def _add_sphere(self, position: Floats, radius: float, color: tuple[float, ...]) -> None:
+        shape = self._next_shape()
+        if shape is not None:
+            mujoco.mjv_initGeom(
+                shape,
+                mujoco.mjtGeom.mjGEOM_SPHERE.value,
+                np.full(3, radius),
+                np.asarray(position, dtype=np.float64),
+                np.eye(3).ravel(),
+                np.array(color, dtype=np.float32),
+            )
+
+    def _add_segment(
+        self, start: Floats, end: Floats, radius: float, color: tuple[float, ...]
+    ) -> None:
+        shape = self._next_shape()
+        if shape is not None:
+            kind = mujoco.mjtGeom.mjGEOM_CAPSULE.value
+            mujoco.mjv_initGeom(
+                shape,
+                kind,
+                np.zeros(3),
+                np.zeros(3),
+                np.eye(3).ravel(),
+                np.array(color, dtype=np.float32),
+            )
+            mujoco.mjv_connector(shape, kind, radius, start, end)
+
+    def _next_shape(self) -> Any:
+        if self._scene.ngeom >= self._scene.maxgeom:
+            return None
+        self._scene.ngeom += 1
+        return self._scene.geoms[self._scene.ngeom - 1]
+
+
+def _path_ahead(position: Floats, velocity: Floats) -> list[Floats]:
+    """Returns points of the free flight, 0.02 s apart, until the floor."""
+    points = []
+    for time in np.arange(0.02, 1.5, 0.02):
+        point = position + velocity * time + 0.5 * _DOWN * time * time
+        if point[2] < 0.0:
+            break
+        points.append(point)
+    return points
+
+
+def _open_gl(model: mujoco.MjModel, width: int, height: int) -> tuple[Any, mujoco.MjrContext]:
+    try:
+        gl = _gl_class()(width, height)
+        gl.make_current()
+        context = mujoco.MjrContext(model, mujoco.mjtFontScale.mjFONTSCALE_100.value)
+        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN.value, context)
+    except Exception as error:
+        raise SetupError(
+            f"Ball Catching cannot be drawn here because OpenGL does not start ({_line(error)}); "
+            "install EGL or OSMesa (Debian and Ubuntu: libegl1, libosmesa6) and set MUJOCO_GL=egl "
+            "or MUJOCO_GL=osmesa."
+        ) from error
+    return gl, context
+
+
+def _gl_class() -> Any:
+    """Returns MuJoCo's choice, except that a Linux without a display and a wish gets EGL."""
+    wished = os.environ.get("MUJOCO_GL")
+    display = os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    if sys.platform == "linux" and not wished and not display:
+        from mujoco.egl import GLContext
+
+        return GLContext
+    return mujoco.GLContext
+
+
+def _line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split()).rstrip(".")
