@@ -233,6 +233,12 @@ class BatchEnv(ABC):
         self._clipped = _frozen(np.clip(self._context, self._lower, self._upper))
         self._load_physics_state(state["physics"])
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        # Copying and pickling tear a view from its array; without this, a copy's observations
+        # would stand still.
+        self._physics_obs = self._obs[:, : self._physics_dim]
+
     def close(self) -> None:  # noqa: B027 - most physics have nothing to release
         """Releases what the physics or the renderer holds; nothing by default."""
 

@@ -100,7 +100,7 @@ class Simulator:
             sensordata=self._sensors,
         )
         found = self._sensors[:, :, _TOUCHED] > 0
-        touched = found.any(axis=1)
+        touched: Bools = np.asarray(found.any(axis=1))
         # Sensors of a substep belong to the state it starts from: the ball is in contact there, and
         # the state after that substep is where the episode stops.
         last = np.where(touched, found.argmax(axis=1), SUBSTEPS - 1)

@@ -5,25 +5,23 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from envs.ball_catching.model import (
-    BALL_POSITION,
-    BALL_VELOCITY,
-    GRAVITY,
-    load_model,
-)
+from envs.ball_catching.model import BALL_POSITION, BALL_VELOCITY, GRAVITY, load_model
 from envs.base import Floats
 from envs.errors import SetupError
 
-WIDTH, HEIGHT = 640, 480
+WIDTH, HEIGHT = 720, 480
 _CAMERA = "scene"
 _MAX_SHAPES = 1000
+"""More than the model's shapes, an episode's trail (200) and the path ahead (50) together."""
 _DOWN = np.array([0.0, 0.0, -GRAVITY])
+_Color = tuple[float, float, float, float]
 _FLOWN = (0.93, 0.35, 0.10, 1.0)
 _AHEAD = (0.35, 0.38, 0.42, 0.55)
 _TARGET = (0.10, 0.60, 0.30, 0.9)
@@ -70,12 +68,11 @@ class Painter:
             mujoco.mjtCatBit.mjCAT_ALL.value,
             self._scene,
         )
-        ahead = _path_ahead(state[BALL_POSITION], state[BALL_VELOCITY])
-        for point in ahead:
-            self._add_sphere(point, 0.007, _AHEAD)
-        for start, end in zip(trail[:-1], trail[1:], strict=True):
-            self._add_segment(start, end, 0.006, _FLOWN)
-        self._add_sphere(target, 0.022, _TARGET)
+        for point in _path_ahead(state[BALL_POSITION], state[BALL_VELOCITY]):
+            self._add_sphere(point, 0.008, _AHEAD)
+        for start, end in pairwise(trail):
+            self._add_segment(start, end, 0.008, _FLOWN)
+        self._add_sphere(target, 0.025, _TARGET)
 
         self._gl.make_current()
         mujoco.mjr_render(self._rect, self._scene, self._context)
@@ -84,53 +81,34 @@ class Painter:
 
     def close(self) -> None:
         """Frees the OpenGL context."""
+        self._gl.make_current()
         self._context.free()
         self._gl.free()
 
-    def _add_sphere(self, position: Floats, radius: float, color: tuple[float, ...]) -> None:
-        shape = self._next_shape()
-        if shape is not None:
-            mujoco.mjv_initGeom(
-                shape,
-                mujoco.mjtGeom.mjGEOM_SPHERE.value,
-                np.full(3, radius),
-                np.asarray(position, dtype=np.float64),
-                np.eye(3).ravel(),
-                np.array(color, dtype=np.float32),
-            )
+    def _add_sphere(self, position: Floats, radius: float, color: _Color) -> None:
+        self._add_shape(mujoco.mjtGeom.mjGEOM_SPHERE.value, np.full(3, radius), position, color)
 
-    def _add_segment(
-        self, start: Floats, end: Floats, radius: float, color: tuple[float, ...]
-    ) -> None:
-        shape = self._next_shape()
-        if shape is not None:
-            kind = mujoco.mjtGeom.mjGEOM_CAPSULE.value
-            mujoco.mjv_initGeom(
-                shape,
-                kind,
-                np.zeros(3),
-                np.zeros(3),
-                np.eye(3).ravel(),
-                np.array(color, dtype=np.float32),
-            )
-            mujoco.mjv_connector(shape, kind, radius, start, end)
+    def _add_segment(self, start: Floats, end: Floats, radius: float, color: _Color) -> None:
+        kind = mujoco.mjtGeom.mjGEOM_CAPSULE.value
+        shape = self._add_shape(kind, np.zeros(3), start, color)
+        mujoco.mjv_connector(shape, kind, radius, start, end)
 
-    def _next_shape(self) -> Any:
-        if self._scene.ngeom >= self._scene.maxgeom:
-            return None
+    def _add_shape(self, kind: int, size: Floats, position: Floats, color: _Color) -> Any:
+        shape = self._scene.geoms[self._scene.ngeom]
         self._scene.ngeom += 1
-        return self._scene.geoms[self._scene.ngeom - 1]
+        rgba = np.array(color, dtype=np.float32)
+        mujoco.mjv_initGeom(shape, kind, size, position, np.eye(3).ravel(), rgba)
+        shape.emission = 0.4
+        return shape
 
 
-def _path_ahead(position: Floats, velocity: Floats) -> list[Floats]:
-    """Returns points of the free flight, 0.02 s apart, until the floor."""
-    points = []
-    for time in np.arange(0.02, 1.5, 0.02):
-        point = position + velocity * time + 0.5 * _DOWN * time * time
-        if point[2] < 0.0:
-            break
-        points.append(point)
-    return points
+def _path_ahead(position: Floats, velocity: Floats) -> Floats:
+    """Returns points (n, 3) of the free flight, 0.02 s apart, to the arm's plane or the floor."""
+    times = np.arange(0.02, 1.0, 0.02)[:, None]
+    points = position + velocity * times + 0.5 * _DOWN * times * times
+    # cumprod: nothing after the first point that is below the floor or behind the arm.
+    visible = np.cumprod((points[:, 0] > 0.0) & (points[:, 2] > 0.0)).astype(bool)
+    return np.asarray(points[visible])
 
 
 def _open_gl(model: mujoco.MjModel, width: int, height: int) -> tuple[Any, mujoco.MjrContext]:
