@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -11,7 +12,7 @@ from gymnasium import spaces
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from envs.errors import SetupError
+from envs.errors import PhysicsStateError, SetupError
 from envs.setup import Setup
 from envs.streams import Seed, spawn_streams
 
@@ -206,14 +207,8 @@ class BatchEnv(ABC):
         Raises:
             SetupError: The physics engine cannot save its state.
         """
-        return {
-            "physics": self._physics_state(),
-            "streams": [rng.bit_generator.state for rng in self._rngs],
-            "obs": self._obs.copy(),
-            "elapsed": self._elapsed.copy(),
-            "waiting": self._waiting.copy(),
-            "context": self._context.copy(),
-        }
+        streams = [rng.bit_generator.state for rng in self._rngs]
+        return {"streams": streams, **self._state_without_streams()}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Restores what `get_state` returned, into a batch of the same setup and size."""
@@ -225,19 +220,43 @@ class BatchEnv(ABC):
             )
         for rng, saved in zip(self._rngs, state["streams"], strict=True):
             rng.bit_generator.state = saved
-        self._obs[:] = obs
+        self._restore(state)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles as a fresh batch in the same state: views into buffers stay views.
+
+        Where the physics cannot save their state, the copies must be reset, as in Gymnasium; their
+        streams go on from where they are in any case.
+        """
+        state: dict[str, Any] = {"rngs": self._rngs}
+        # A generator that someone else holds, too, stays shared in the copy: it is the same object.
+        with contextlib.suppress(PhysicsStateError):
+            state |= self._state_without_streams()
+        args = (self.setup, self.num_envs, [0] * self.num_envs, self._source, self.render_mode)
+        return type(self), args, state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._rngs = list(state["rngs"])
+        if "physics" in state:
+            self._restore(state)
+
+    def _state_without_streams(self) -> dict[str, Any]:
+        return {
+            "physics": self._physics_state(),
+            "obs": self._obs.copy(),
+            "elapsed": self._elapsed.copy(),
+            "waiting": self._waiting.copy(),
+            "context": self._context.copy(),
+        }
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self._obs[:] = np.asarray(state["obs"], dtype=np.float64)
         self._elapsed[:] = np.asarray(state["elapsed"])
         self._waiting[:] = np.asarray(state["waiting"])
         self._any_waiting = bool(self._waiting.any())
         self._context = _frozen(np.array(state["context"], dtype=np.float64))
         self._clipped = _frozen(np.clip(self._context, self._lower, self._upper))
         self._load_physics_state(state["physics"])
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        # Copying and pickling tear a view from its array; without this, a copy's observations
-        # would stand still.
-        self._physics_obs = self._obs[:, : self._physics_dim]
 
     def close(self) -> None:  # noqa: B027 - most physics have nothing to release
         """Releases what the physics or the renderer holds; nothing by default."""
@@ -261,10 +280,14 @@ class BatchEnv(ABC):
         raise SetupError(f"{self.setup.environment!r} cannot be rendered.")
 
     def _physics_state(self) -> dict[str, Any]:
-        raise SetupError(f"the physics of {self.setup.environment!r} cannot save their state.")
+        raise PhysicsStateError(
+            f"the physics of {self.setup.environment!r} cannot save their state."
+        )
 
     def _load_physics_state(self, state: Mapping[str, Any]) -> None:
-        raise SetupError(f"the physics of {self.setup.environment!r} cannot restore a state.")
+        raise PhysicsStateError(
+            f"the physics of {self.setup.environment!r} cannot restore a state."
+        )
 
     def _finish(self, finished: Indices) -> None:
         if self._source is None:

@@ -5,3 +5,7 @@ from __future__ import annotations
 
 class SetupError(ValueError):
     """A caller's mistake, told in one sentence: what is wrong, where, and the remedy."""
+
+
+class PhysicsStateError(SetupError):
+    """The state of a physics engine was asked for that cannot give it."""

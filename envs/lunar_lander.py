@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.box2d import lunar_lander
-from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
 from envs.base import BatchEnv, ContextSource, Floats, Indices
-from envs.errors import SetupError
 from envs.setup import Setup
 from envs.streams import Seed
 
@@ -32,7 +30,8 @@ class LunarLanderBatch(BatchEnv):
     """N landers with continuous engines and wind, stepped one after the other.
 
     Box2D has no batch interface; what can be saved is the Python around it, so the landers are
-    called bare, without Gymnasium's wrappers. Their state cannot be saved.
+    called bare, without Gymnasium's wrappers. Their state cannot be saved, so a copied or pickled
+    batch has to be reset.
     """
 
     # Gymnasium declares tighter bounds, which a spinning lander leaves.
@@ -93,21 +92,6 @@ class LunarLanderBatch(BatchEnv):
 
     def _render_copy(self, index: int) -> NDArray[np.uint8]:
         return np.asarray(self._landers[index].render(), dtype=np.uint8)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickles and copies as Gymnasium does: a fresh batch, to be reset, with the same streams.
-
-        Raises:
-            SetupError: The batch draws its contexts from a source, which could not be shared.
-        """
-        if self._source is not None:
-            raise SetupError("a batch of landers with a context source cannot be copied.")
-        seeds = [SeedSequence(0)] * self.num_envs
-        args = (self.setup, self.num_envs, seeds, None, self.render_mode)
-        return type(self), args, {"streams": self._rngs}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self._rngs = list(state["streams"])
 
     def close(self) -> None:
         """Closes the landers' windows."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Picture = NDArray[np.uint8]
 
 _INK, _FAINT, _PAPER = (33, 37, 46), (110, 116, 128), (255, 255, 255)
+_FRAME = (212, 216, 224)
 _GOOD, _BAD = (30, 130, 80), (190, 50, 44)
 _MAX_FRAMES = 150
 
@@ -148,6 +149,7 @@ def _captioned(picture: Film, frame: Picture, width: int | None = None) -> Image
     image = Image.new("RGB", (drawn.width, drawn.height + line * (len(lines) + 1) + 8), _PAPER)
     image.paste(drawn, (0, 0))
     pen = ImageDraw.Draw(image)
+    pen.rectangle([0, 0, drawn.width - 1, drawn.height - 1], outline=_FRAME)
     top = drawn.height + 6
     for text in lines:
         _text(pen, (4, top), text, size)
@@ -155,7 +157,7 @@ def _captioned(picture: Film, frame: Picture, width: int | None = None) -> Image
     colour = _GOOD if picture.success else _BAD
     outcome = "success" if picture.success else "no success"
     ending = f"{outcome}, return {picture.total:.1f}, {picture.length} steps"
-    _text(pen, (4, top), ending, size, colour)
+    _text(pen, (4, top), ending.replace("-", "−"), size, colour)
     return image
 
 

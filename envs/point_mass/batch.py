@@ -188,3 +188,4 @@ class PointMassBatch(BatchEnv):
         self._noise[:] = np.asarray(state["noise"])
         self._row[:] = np.asarray(state["row"])
         self._decay[:] = 1.0 - TIME_STEP * self._clipped[:, 2]
+        self._traces = [[(float(x), float(y))] for x, y in self._position[-1].T]
