@@ -1,0 +1,28 @@
+"""Learners: what turns practice into a policy.
+
+A learner is registered by name; outside packages add theirs in the entry-point group
+`pacebench.learners`. Importing this package imports no tensor library; training does.
+"""
+
+from __future__ import annotations
+
+from harness.learners.base import Capabilities, Learner, LearnerParams
+from harness.learners.ppo import PPO, PPOParams
+from harness.learners.registry import get, names, origin, register, unregister
+from harness.learners.sb3 import SB3PPO, SB3SAC, SACParams
+
+__all__ = [
+    "PPO",
+    "SB3PPO",
+    "SB3SAC",
+    "Capabilities",
+    "Learner",
+    "LearnerParams",
+    "PPOParams",
+    "SACParams",
+    "get",
+    "names",
+    "origin",
+    "register",
+    "unregister",
+]

@@ -1,0 +1,100 @@
+"""What every learner says about itself, without importing a tensor library to say it."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+import envs
+from harness.seeding import RunSeed
+
+if TYPE_CHECKING:
+    from gymnasium import spaces
+
+    from harness.training.agents import Agents
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What a learner can do; checked before a study is launched.
+
+    Attributes:
+        batched_seeds: Trains several seeds in one tensor program.
+        critic: Has a state value, so that `value_signal: critic` is possible.
+        checkpoints: Can be continued bit by bit from the middle of a run; where it cannot, an
+            interrupted run starts again.
+        on_policy: Learns from the rollout of the current policy alone.
+    """
+
+    batched_seeds: bool
+    critic: bool
+    checkpoints: bool
+    on_policy: bool
+
+
+class LearnerParams(BaseModel):
+    """Hyperparameters of a learner, under the names of Stable-Baselines3."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Learner(ABC):
+    """A way to learn a policy. A subclass is registered by name and never instantiated.
+
+    Attributes:
+        name: The registered name.
+        doc: What it is, in a sentence.
+        Params: The model of its hyperparameters.
+        capabilities: What it can do.
+    """
+
+    name: ClassVar[str]
+    doc: ClassVar[str]
+    Params: ClassVar[type[LearnerParams]]
+    capabilities: ClassVar[Capabilities]
+
+    @classmethod
+    def defaults(cls, setup: str) -> dict[str, Any]:
+        """Returns the parameters for one setup, chosen on its initial distribution alone.
+
+        A setup for which nothing was chosen gets the learner's own defaults; γ is always the
+        setup's.
+        """
+        chosen = recorded_settings().get(setup, {}).get(cls.name, {}).get("params", {})
+        return {"gamma": envs.setup(setup).gamma, **chosen}
+
+    @classmethod
+    @abstractmethod
+    def rollout_steps(cls, params: Any) -> int:
+        """Returns the environment steps of one seed between two policy updates."""
+
+    @classmethod
+    @abstractmethod
+    def copies(cls, params: Any) -> int:
+        """Returns the environment copies that each seed practises in."""
+
+    @classmethod
+    @abstractmethod
+    def build(
+        cls,
+        params: Mapping[str, Any],
+        observation_space: spaces.Box,
+        action_space: spaces.Box,
+        seeds: Sequence[RunSeed],
+    ) -> Agents:
+        """Makes freshly initialised agents, one per seed; imports what is heavy."""
+
+
+@cache
+def recorded_settings() -> dict[str, Any]:
+    """Returns `settings.json`: per setup and learner the chosen parameters and their evidence."""
+    text = files("harness.learners").joinpath("settings.json").read_text(encoding="utf-8")
+    settings: dict[str, Any] = json.loads(text)["settings"]
+    return settings

@@ -1,0 +1,231 @@
+"""The agents of learner `ppo`: rollouts and updates of S seeds in lockstep."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from harness.learners.batched.gae import advantages
+from harness.learners.batched.network import Layout, StackedPolicy
+from harness.learners.batched.normalise import Normaliser
+from harness.learners.batched.update import Rollout, Updater
+from harness.learners.ppo import PPOParams
+from harness.seeding import RunRole, RunSeed
+from harness.training.clock import Clock
+from harness.training.practice import Practice
+
+Floats = NDArray[np.float64]
+
+# No healthy network of tanh or rectified units has such parameters; one on its way to overflow has.
+_EXPLODED = 1e6
+
+
+class BatchedPPO:
+    """S agents; see `harness.training.agents.Agents`."""
+
+    def __init__(
+        self,
+        params: PPOParams,
+        observation_space: spaces.Box,
+        action_space: spaces.Box,
+        seeds: Sequence[RunSeed],
+    ) -> None:
+        self.params, self.count = params, len(seeds)
+        self.diverged: dict[int, str] = {}
+        d, a = int(observation_space.shape[0]), int(action_space.shape[0])
+        self._low, self._high = action_space.low, action_space.high
+        self._policy = StackedPolicy(Layout(d, a, params.net_arch), self.count, params.activation)
+        for k, seed in enumerate(seeds):
+            self._policy.initialise(
+                k, seed.sequence(RunRole.INIT), params.ortho_init, params.log_std_init
+            )
+        self.updater = Updater(self._policy, params)
+        self._noise_rngs = [seed.generator(RunRole.POLICY) for seed in seeds]
+        self._order_rngs = [seed.generator(RunRole.MINIBATCH) for seed in seeds]
+        self.normaliser = Normaliser(
+            self.count,
+            params.n_envs,
+            d,
+            norm_obs=params.norm_obs,
+            norm_reward=params.norm_reward,
+            clip_obs=params.clip_obs,
+            clip_reward=params.clip_reward,
+            gamma=params.gamma,
+        )
+        self._alive = np.ones(self.count, dtype=np.bool_)
+        n, steps = params.n_envs, params.n_steps
+        # Copy-major like Stable-Baselines3's flattened buffer: transition i is copy i // n_steps.
+        self._packed = np.zeros((self.count, n, steps, d + a + 4), np.float32)
+        self._rollout = Rollout(self._packed.reshape(self.count, n * steps, -1), d, a)
+        self._noise = np.zeros((steps, self.count, n, a), np.float32)
+        self._rewards = np.zeros((steps, self.count, n), np.float32)
+        self._done = np.zeros((steps, self.count, n), dtype=np.bool_)
+
+    def iterate(self, practice: Practice, clock: Clock) -> None:
+        """Collects `n_steps` in every copy and updates the policies once."""
+        with clock.phase("rollout"):
+            last = self.collect(practice)
+            self.estimate(last)
+        for k, reason in practice.broken.items():
+            self._bury(k, reason)
+        with clock.phase("policy"):
+            finite = self.updater.update(self._rollout, self._order_rngs, self._alive)
+        self._examine(finite)
+
+    def collect(self, practice: Practice) -> NDArray[np.float32]:
+        """Fills the buffers from the environment.
+
+        Returns:
+            The observations after the last step, as the networks see them.
+        """
+        d, a = self._rollout.observation, self._rollout.action
+        for k, rng in enumerate(self._noise_rngs):
+            self._noise[:, k] = rng.standard_normal(self._noise[:, k].shape, dtype=np.float32)
+        if practice.restarted:
+            self.normaliser.restart(practice.restarted, practice.obs[practice.restarted])
+            practice.restarted = []
+        std = np.exp(self._policy.log_std)[:, None]
+        scale_obs = self.normaliser.scale_obs
+        obs = scale_obs(practice.obs)
+        self._cut: list[tuple[int, NDArray[np.bool_], NDArray[np.float32]]] = []
+        for t in range(self.params.n_steps):
+            action = self._policy.actor(obs)
+            action += std * self._noise[t]
+            now = self._packed[:, :, t]
+            now[..., :d] = obs
+            now[..., d : d + a] = action
+            step = practice.step(action)
+            self.normaliser.observe(step.obs)
+            obs = scale_obs(step.obs)
+            done = np.logical_or(step.terminated, step.truncated, out=self._done[t])
+            self._rewards[t] = self.normaliser.scale_reward(step.reward, done)
+            if step.truncated.any():
+                self._cut.append((t, step.truncated, scale_obs(step.final_obs)))
+        return obs
+
+    def estimate(self, last: NDArray[np.float32]) -> None:
+        """Completes the rollout with log-probabilities, advantages and returns."""
+        d, a = self._rollout.observation, self._rollout.action
+        p, shape = self.params, self._packed.shape[:3]
+        packed = self._rollout.packed
+        # Time first, as the recursion over time wants it: (T, S, n).
+        values = np.moveaxis(self._policy.critic(packed[..., :d]).reshape(shape), 2, 0).copy()
+        last_values = self._policy.critic(last).copy()
+        self._bootstrap()
+        gained = advantages(self._rewards, values, last_values, self._done, p.gamma, p.gae_lambda)
+        constant = (self._policy.log_std + np.float32(0.5 * math.log(2 * math.pi))).sum(axis=1)
+        log_prob = np.float32(-0.5) * np.square(self._noise).sum(axis=3) - constant[:, None]
+        for i, column in enumerate((log_prob, gained, gained + values, values)):
+            self._packed[..., d + a + i] = np.moveaxis(column, 0, 2)
+
+    def _bootstrap(self) -> None:
+        """Adds γ V(last observation) to the last reward of truncated episodes."""
+        if not self._cut:
+            return
+        gamma = np.float32(self.params.gamma)
+        for k in range(self.count):
+            # Agents have different numbers of them: evaluated apart, no agent's shapes, and so no
+            # agent's rounding, depend on another's.
+            ends = [(t, cut[k], final[k]) for t, cut, final in self._cut if cut[k].any()]
+            if not ends:
+                continue
+            values = self._policy.critic_of(k, np.concatenate([f[c] for _, c, f in ends]))
+            start = 0
+            for t, cut, _ in ends:
+                stop = start + int(cut.sum())
+                self._rewards[t, k, cut] += gamma * values[start:stop]
+                start = stop
+
+    def act(self, obs: Floats, noise: Floats) -> Floats:
+        """Returns actions (S, M, action), clipped to the action space."""
+        mean = self._policy.actor(self.normaliser.scale_obs(obs))
+        action = mean + np.exp(self._policy.log_std)[:, None] * noise.astype(np.float32)
+        clipped: Floats = np.clip(action, self._low, self._high).astype(np.float64)
+        return clipped
+
+    def values(self, agent: int, obs: Floats) -> Floats:
+        """Returns the critic's values (M,), on the scale of the environment's rewards."""
+        scaled = self.normaliser.scale_obs(obs[None], slice(agent, agent + 1))[0]
+        values = self._policy.critic_of(agent, scaled).astype(np.float64)
+        return values * self.normaliser.reward_scale(agent)
+
+    def policy(self, agent: int) -> dict[str, NDArray[np.float32]]:
+        """Returns the agent's parameters under the names of Stable-Baselines3's policy."""
+        named: dict[str, NDArray[np.float32]] = {}
+        last = len(self._policy.weights) - 1
+        for net, (trunk, head) in enumerate(
+            (("policy_net", "action_net"), ("value_net", "value_net"))
+        ):
+            for i, (w, b) in enumerate(zip(self._policy.weights, self._policy.biases, strict=True)):
+                name = head if i == last else f"mlp_extractor.{trunk}.{2 * i}"
+                used = 1 if (net, i) == (1, last) else w.shape[3]
+                named[f"{name}.weight"] = np.ascontiguousarray(w[agent, net, :, :used].T)
+                named[f"{name}.bias"] = b[agent, net, 0, :used].copy()
+        named["log_std"] = self._policy.log_std[agent].copy()
+        if self.normaliser.obs is not None:
+            named["obs_mean"] = self.normaliser.obs.mean[agent].astype(np.float32)
+            named["obs_var"] = self.normaliser.obs.var[agent].astype(np.float32)
+        return named
+
+    def load_policy(self, agent: int, arrays: dict[str, NDArray[np.float32]]) -> None:
+        """Takes the parameters that `policy`, or a Stable-Baselines3 policy, returned."""
+        last = len(self._policy.weights) - 1
+        for net, (trunk, head) in enumerate(
+            (("policy_net", "action_net"), ("value_net", "value_net"))
+        ):
+            for i, (w, b) in enumerate(zip(self._policy.weights, self._policy.biases, strict=True)):
+                name = head if i == last else f"mlp_extractor.{trunk}.{2 * i}"
+                used = 1 if (net, i) == (1, last) else w.shape[3]
+                w[agent, net, :, :used] = arrays[f"{name}.weight"].T
+                b[agent, net, 0, :used] = arrays[f"{name}.bias"]
+        self._policy.log_std[agent] = arrays["log_std"]
+        if self.normaliser.obs is not None:
+            self.normaliser.obs.mean[agent] = arrays["obs_mean"]
+            self.normaliser.obs.var[agent] = arrays["obs_var"]
+
+    def state(self, agent: int) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Returns parameters, Adam's moments, generator states and normalisation moments."""
+        first, second = (moment[agent].numpy().copy() for moment in self.updater.moments)
+        arrays = {
+            "params": self._policy.params[agent].numpy().copy(),
+            "adam_first": first,
+            "adam_second": second,
+        }
+        state = {
+            "adam_steps": float(self.updater.steps[agent]),
+            "noise_rng": self._noise_rngs[agent].bit_generator.state,
+            "order_rng": self._order_rngs[agent].bit_generator.state,
+            "moments": self.normaliser.state(agent),
+        }
+        return arrays, state
+
+    def load_state(
+        self, agent: int, arrays: dict[str, NDArray[Any]], state: dict[str, Any]
+    ) -> None:
+        """Restores what `state` returned."""
+        self._policy.params[agent].numpy()[:] = arrays["params"]
+        for moment, name in zip(self.updater.moments, ("adam_first", "adam_second"), strict=True):
+            moment[agent].numpy()[:] = arrays[name]
+        self.updater.steps[agent].fill_(state["adam_steps"])
+        self._noise_rngs[agent].bit_generator.state = state["noise_rng"]
+        self._order_rngs[agent].bit_generator.state = state["order_rng"]
+        self.normaliser.load(agent, state["moments"])
+
+    def _examine(self, finite: NDArray[np.bool_]) -> None:
+        sizes = np.abs(self._policy.params.numpy()).max(axis=1)
+        for k in np.flatnonzero(self._alive).tolist():
+            if not finite[k]:
+                self._bury(k, "The gradient of the loss was not finite.")
+            elif not sizes[k] < _EXPLODED:
+                self._bury(k, f"A parameter of the policy grew beyond {_EXPLODED:g}.")
+
+    def _bury(self, agent: int, reason: str) -> None:
+        """Takes an agent out; its zeroed networks keep all numbers of its rows finite."""
+        self.diverged.setdefault(agent, reason)
+        self._alive[agent] = False
+        self._policy.params[agent].zero_()

@@ -1,0 +1,197 @@
+"""The PPO update of S agents: Stable-Baselines3's `PPO.train()`, with its gradients by hand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.optim.adam import adam
+
+from harness.learners.batched.network import StackedPolicy
+from harness.learners.ppo import PPOParams
+
+Floats = NDArray[np.float32]
+_HALF_LOG_2PI = np.float32(0.5 * math.log(2.0 * math.pi))
+
+
+@dataclass
+class Rollout:
+    """The transitions of one iteration, packed so that one gather shuffles them all.
+
+    Attributes:
+        packed: (S, N, observation + action + 4): observation, action, old log-probability,
+            advantage, return, old value.
+        observation: Dimension of the observation.
+        action: Dimension of the action.
+    """
+
+    packed: Floats
+    observation: int
+    action: int
+
+
+class Updater:
+    """Minimises the clipped surrogate over the minibatches of a rollout, agent by agent.
+
+    Agents share nothing but the program: advantages are normalised, gradients clipped, early
+    stopping decided and Adam's moments kept per agent.
+    """
+
+    def __init__(self, policy: StackedPolicy, params: PPOParams) -> None:
+        self.policy, self.params = policy, params
+        self.moments = (torch.zeros_like(policy.params), torch.zeros_like(policy.params))
+        # One row per agent, so that each keeps its own step count and may stop on its own.
+        self._leaves = list(
+            zip(policy.rows, policy.grad_rows, *map(list, self.moments), strict=True)
+        )
+        self.steps = [torch.zeros(()) for _ in policy.rows]
+        self._heads: dict[int, Floats] = {}
+        self._shuffled = np.empty((0, 0, 0), np.float32)
+
+    def update(
+        self, rollout: Rollout, rngs: list[np.random.Generator], alive: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Trains on a rollout for `n_epochs`; every agent draws its own minibatch order.
+
+        Returns:
+            Which agents' losses and gradients stayed finite, (S,).
+        """
+        n = rollout.packed.shape[1]
+        training = alive.copy()
+        finite = np.ones_like(alive)
+        for _ in range(self.params.n_epochs):
+            orders = [rng.permutation(n) for rng in rngs]
+            self.epoch(rollout, orders, training, finite)
+            if not training.any():
+                break
+        return finite
+
+    def epoch(
+        self,
+        rollout: Rollout,
+        orders: list[NDArray[np.int64]],
+        training: NDArray[np.bool_],
+        finite: NDArray[np.bool_],
+    ) -> None:
+        """Goes once through the rollout in the given orders.
+
+        Args:
+            rollout: The transitions.
+            orders: One permutation per agent.
+            training: Which agents still train; those that exceed `target_kl` or lose finiteness
+                are taken out, in place.
+            finite: Agents whose gradient is not finite are taken out, in place.
+        """
+        if self._shuffled.shape != rollout.packed.shape:
+            self._shuffled = np.empty_like(rollout.packed)
+        shuffled = self._shuffled
+        for source, order, target in zip(rollout.packed, orders, shuffled, strict=True):
+            # Permutations are in bounds by construction, and `raise` would buffer the output.
+            np.take(source, order, axis=0, out=target, mode="clip")
+        for start in range(0, shuffled.shape[1], self.params.batch_size):
+            batch = shuffled[:, start : start + self.params.batch_size]
+            self._minibatch(batch, rollout, training, finite)
+            if not training.any():
+                return
+
+    def _minibatch(
+        self,
+        batch: Floats,
+        rollout: Rollout,
+        training: NDArray[np.bool_],
+        finite: NDArray[np.bool_],
+    ) -> None:
+        p, policy = self.params, self.policy
+        d, a = rollout.observation, rollout.action
+        size = batch.shape[1]
+        actions = batch[:, :, d : d + a]
+        old_log_prob, advantages, returns, old_values = (batch[:, :, d + a + i] for i in range(4))
+
+        out = policy.forward(batch[:, :, :d])
+        heads = self._zeros(size)
+        log_std = policy.log_std[:, None]
+        inverse_std = np.exp(-log_std)
+        z = (actions - out[:, 0]) * inverse_std
+        squares = z * z
+        # log π(a|s) = Σ −z²/2 − log σ − log √2π
+        log_prob = np.float32(-0.5) * squares.sum(axis=2)
+        log_prob -= (policy.log_std + _HALF_LOG_2PI).sum(axis=1, keepdims=True)
+        log_ratio = log_prob - old_log_prob
+        ratio = np.exp(log_ratio)
+
+        if p.target_kl is not None:
+            approx_kl = ((ratio - 1) - log_ratio).mean(axis=1)
+            training &= approx_kl <= np.float32(1.5 * p.target_kl)
+        if p.normalize_advantage and size > 1:
+            centred = advantages - advantages.mean(axis=1, keepdims=True)
+            variance = (centred * centred).sum(axis=1, keepdims=True) / np.float32(size - 1)
+            advantages = centred / (np.sqrt(variance) + np.float32(1e-8))
+
+        # d min(Aρ, A clip ρ)/dρ is A where the first is not the larger, else 0.
+        gain = advantages * ratio
+        clipped = advantages * np.clip(ratio, 1 - p.clip_range, 1 + p.clip_range)
+        d_log_prob = np.where(gain <= clipped, gain, np.float32(0.0))
+        d_log_prob *= np.float32(-1.0 / size)
+        np.multiply(d_log_prob[:, :, None], z, out=heads[:, 0])
+        heads[:, 0] *= inverse_std
+        squares -= 1
+        squares *= d_log_prob[:, :, None]
+        np.add.reduce(squares, axis=1, out=policy.grad_log_std)
+        policy.grad_log_std -= np.float32(p.ent_coef)
+
+        values = out[:, 1, :, 0]
+        scale = np.float32(2.0 * p.vf_coef / size)
+        if p.clip_range_vf is None:
+            np.subtract(values, returns, out=heads[:, 1, :, 0])
+        else:
+            change = values - old_values
+            kept = np.clip(change, -p.clip_range_vf, p.clip_range_vf)
+            inside = np.abs(change) <= np.float32(p.clip_range_vf)
+            np.multiply(old_values + kept - returns, inside, out=heads[:, 1, :, 0])
+        heads[:, 1, :, 0] *= scale
+        policy.backward(heads)
+        self._step(training, finite)
+
+    def _step(self, training: NDArray[np.bool_], finite: NDArray[np.bool_]) -> None:
+        policy = self.policy
+        grads = policy.grads.numpy()
+        norms = np.sqrt(np.vecdot(grads, grads))
+        sound = np.isfinite(norms)
+        if not sound.all():
+            finite &= sound
+            training &= sound
+        coefficients = np.minimum(
+            np.float32(self.params.max_grad_norm) / (norms + np.float32(1e-6)), np.float32(1.0)
+        )
+        grads *= coefficients[:, None]
+        chosen = np.flatnonzero(training).tolist()
+        if not chosen:
+            return
+        rows, row_grads, first, second = (
+            list(x) for x in zip(*(self._leaves[k] for k in chosen), strict=True)
+        )
+        adam(
+            rows,
+            row_grads,
+            first,
+            second,
+            [],
+            [self.steps[k] for k in chosen],
+            fused=True,
+            amsgrad=False,
+            beta1=0.9,
+            beta2=0.999,
+            lr=self.params.learning_rate,
+            weight_decay=0.0,
+            eps=1e-5,
+            maximize=False,
+        )
+
+    def _zeros(self, size: int) -> Floats:
+        if size not in self._heads:
+            shape = (self.policy.agents, 2, size, self.policy.layout.action)
+            self._heads[size] = np.zeros(shape, np.float32)
+        return self._heads[size]

@@ -1,0 +1,89 @@
+"""Learner `ppo`: proximal policy optimisation over all seeds of a cell at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from harness.learners.base import Capabilities, Learner, LearnerParams
+from harness.learners.registry import register
+from harness.seeding import RunSeed
+
+if TYPE_CHECKING:
+    from gymnasium import spaces
+
+    from harness.training.agents import Agents
+
+Positive = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Width = Annotated[int, Field(ge=1, le=4096)]
+
+
+class PPOParams(LearnerParams):
+    """Hyperparameters of PPO; names, defaults and meanings are those of Stable-Baselines3.
+
+    `n_envs` to `activation` are what a Stable-Baselines3 script passes to the vectorised
+    environment and as `policy_kwargs`; `norm_obs` to `clip_reward` are `VecNormalize`'s.
+    """
+
+    learning_rate: Positive = 3e-4
+    n_steps: int = Field(default=128, ge=1)
+    n_envs: int = Field(default=16, ge=1)
+    batch_size: int = Field(default=64, ge=2)
+    n_epochs: int = Field(default=10, ge=1)
+    gamma: Share = 0.99
+    gae_lambda: Share = 0.95
+    clip_range: Positive = 0.2
+    clip_range_vf: Positive | None = None
+    normalize_advantage: bool = True
+    ent_coef: float = 0.0
+    vf_coef: float = 0.5
+    max_grad_norm: Positive = 0.5
+    target_kl: Positive | None = None
+    net_arch: tuple[Width, ...] = Field(default=(64, 64), min_length=1)
+    activation: Literal["tanh", "relu"] = "tanh"
+    ortho_init: bool = True
+    log_std_init: float = 0.0
+    norm_obs: bool = False
+    norm_reward: bool = False
+    clip_obs: Positive = 10.0
+    clip_reward: Positive = 10.0
+
+
+@register("ppo")
+class PPO(Learner):
+    """Stable-Baselines3's PPO, rewritten to train many seeds in one program."""
+
+    doc: ClassVar[str] = (
+        "PPO with Stable-Baselines3's semantics; trains all seeds of a cell in one tensor program."
+    )
+    Params: ClassVar[type[LearnerParams]] = PPOParams
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        batched_seeds=True, critic=True, checkpoints=True, on_policy=True
+    )
+
+    @classmethod
+    def rollout_steps(cls, params: PPOParams) -> int:
+        """Returns `n_steps` × `n_envs`."""
+        return params.n_steps * params.n_envs
+
+    @classmethod
+    def copies(cls, params: PPOParams) -> int:
+        """Returns `n_envs`."""
+        return params.n_envs
+
+    @classmethod
+    def build(
+        cls,
+        params: Mapping[str, Any],
+        observation_space: spaces.Box,
+        action_space: spaces.Box,
+        seeds: Sequence[RunSeed],
+    ) -> Agents:
+        """Makes one agent per seed, all in one set of stacked tensors."""
+        from harness.learners.batched.agents import BatchedPPO
+
+        checked = PPOParams.model_validate(params)
+        return BatchedPPO(checked, observation_space, action_space, seeds)

@@ -1,0 +1,109 @@
+"""Learners `sb3-ppo` and `sb3-sac`: Stable-Baselines3 itself, one seed at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from pydantic import Field
+
+from harness.learners.base import Capabilities, Learner, LearnerParams
+from harness.learners.ppo import PPO, PPOParams
+from harness.learners.registry import register
+from harness.seeding import RunSeed
+
+if TYPE_CHECKING:
+    from gymnasium import spaces
+
+    from harness.training.agents import Agents
+
+Positive = Annotated[float, Field(gt=0)]
+
+
+class SACParams(LearnerParams):
+    """Hyperparameters of SAC; names, defaults and meanings are those of Stable-Baselines3.
+
+    `n_steps` is ours: with `n_envs` it says after how many environment steps an off-policy learner
+    lets the curriculum and the evaluation have a look, as a rollout does for PPO.
+    """
+
+    learning_rate: Positive = 3e-4
+    n_envs: int = Field(default=1, ge=1)
+    n_steps: int = Field(default=2000, ge=1)
+    buffer_size: int = Field(default=200_000, ge=1)
+    learning_starts: int = Field(default=100, ge=0)
+    batch_size: int = Field(default=256, ge=1)
+    tau: float = Field(default=0.005, gt=0, le=1)
+    gamma: float = Field(default=0.99, ge=0, le=1)
+    train_freq: int = Field(default=1, ge=1)
+    gradient_steps: int = Field(default=1, ge=-1)
+    ent_coef: Literal["auto"] | float = "auto"
+    target_entropy: Literal["auto"] | float = "auto"
+    net_arch: tuple[int, ...] = (256, 256)
+
+
+@register("sb3-ppo")
+class SB3PPO(PPO):
+    """Stable-Baselines3's PPO on our batched environments: the reference for `ppo`."""
+
+    doc: ClassVar[str] = "Stable-Baselines3's PPO, one seed at a time: the reference for 'ppo'."
+    Params: ClassVar[type[LearnerParams]] = PPOParams
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        batched_seeds=False, critic=True, checkpoints=True, on_policy=True
+    )
+
+    @classmethod
+    def defaults(cls, setup: str) -> dict[str, Any]:
+        """Returns the settings of `ppo`: the two are the same algorithm."""
+        return PPO.defaults(setup)
+
+    @classmethod
+    def build(
+        cls,
+        params: Mapping[str, Any],
+        observation_space: spaces.Box,
+        action_space: spaces.Box,
+        seeds: Sequence[RunSeed],
+    ) -> Agents:
+        """Makes one Stable-Baselines3 model for one seed."""
+        from harness.learners.sb3_agents import PPOAgent
+
+        checked = PPOParams.model_validate(params)
+        return PPOAgent(checked, observation_space, action_space, seeds)
+
+
+@register("sb3-sac")
+class SB3SAC(Learner):
+    """Stable-Baselines3's SAC: an off-policy learner behind the same interface."""
+
+    doc: ClassVar[str] = "Stable-Baselines3's SAC (off-policy), one seed at a time."
+    Params: ClassVar[type[LearnerParams]] = SACParams
+    # Its replay buffer would make every checkpoint hundreds of megabytes; and its Q-function is
+    # not the state value that `value_signal: critic` means.
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        batched_seeds=False, critic=False, checkpoints=False, on_policy=False
+    )
+
+    @classmethod
+    def rollout_steps(cls, params: SACParams) -> int:
+        """Returns `n_steps` × `n_envs`."""
+        return params.n_steps * params.n_envs
+
+    @classmethod
+    def copies(cls, params: SACParams) -> int:
+        """Returns `n_envs`."""
+        return params.n_envs
+
+    @classmethod
+    def build(
+        cls,
+        params: Mapping[str, Any],
+        observation_space: spaces.Box,
+        action_space: spaces.Box,
+        seeds: Sequence[RunSeed],
+    ) -> Agents:
+        """Makes one Stable-Baselines3 model for one seed."""
+        from harness.learners.sb3_agents import SACAgent
+
+        checked = SACParams.model_validate(params)
+        return SACAgent(checked, observation_space, action_space, seeds)

@@ -1,0 +1,153 @@
+"""The curriculum in the loop of one seed: which episodes it learns from, and when.
+
+An update needs contexts drawn from the *current* distribution, and values that are no selection by
+outcome. Both are arranged here, by cohorts:
+
+- A cohort begins with the iteration after which the next update is due: all copies of the seed
+  restart, so that every running episode has its context from the current distribution.
+- Its members are the first K episodes *started* from then on, K fixed in advance. The update waits
+  until the last of them has ended. Taking the episodes that happen to have *ended* would over-count
+  short ones, that is, crashes.
+
+Restarts follow the schedule and not the curriculum, so every curriculum, also one that never
+moves, gives the learner the same kind of data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import curricula
+from harness.records import UPDATE_COLUMNS
+from harness.study.specs import ScheduleCell
+
+Floats = NDArray[np.float64]
+Critic = Callable[[Floats], Floats]
+
+
+class Pacer:
+    """One seed's curriculum with its random stream, its cohort and its records.
+
+    Attributes:
+        curriculum: The curriculum.
+        rng: The stream that contexts are drawn from.
+        collecting: Whether a cohort is under way.
+        rows: Columns of the records of all updates so far.
+    """
+
+    def __init__(
+        self,
+        curriculum: curricula.Curriculum,
+        rng: np.random.Generator,
+        schedule: ScheduleCell,
+        copies: int,
+        observation: int,
+    ) -> None:
+        self.curriculum, self.rng, self.schedule = curriculum, rng, schedule
+        self.size = max(schedule.min_episodes, copies)
+        self._contexts = np.zeros((self.size, curriculum.dim))
+        self._returns = np.zeros(self.size)
+        self._first_obs = np.zeros((self.size, observation))
+        self._ended = np.zeros(self.size, dtype=np.bool_)
+        self._started = 0
+        self.collecting = False
+        # Policy updates done at the last curriculum update, counted from the end of the warm-up.
+        self._anchor = schedule.warm_up
+        self._left_out = 0
+        self.rows: dict[str, list[Any]] = {}
+
+    def draw(self, n: int) -> Floats:
+        """Returns contexts (n, d) from the current distribution."""
+        return self.curriculum.sample(n, self.rng)
+
+    def due(self, policy_updates: int) -> bool:
+        """Says whether an update may follow the next policy update."""
+        return policy_updates + 1 - self._anchor >= self.schedule.every
+
+    def wants_restart(self, policy_updates: int) -> bool:
+        """Says whether a cohort begins with the next iteration."""
+        return not self.collecting and self.due(policy_updates)
+
+    def open_cohort(self) -> None:
+        """Counts episodes from here on."""
+        self.collecting = True
+        self._started = 0
+        self._ended[:] = False
+
+    def begin(self, context: Floats, obs: Floats) -> int:
+        """Notes the start of an episode.
+
+        Returns:
+            Its number within the cohort, −1 if it belongs to none.
+        """
+        slot = self._started
+        if not self.collecting or slot >= self.size:
+            return -1
+        self._contexts[slot], self._first_obs[slot] = context, obs
+        self._started += 1
+        return slot
+
+    def end(self, slot: int, discounted_return: float) -> None:
+        """Notes the end of an episode."""
+        if slot < 0:
+            self._left_out += 1
+            return
+        self._returns[slot] = discounted_return
+        self._ended[slot] = True
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of the cohort's episodes have ended."""
+        return self.collecting and bool(self._ended.all())
+
+    def update(self, policy_updates: int, env_steps: int, critic: Critic) -> None:
+        """Gives the cohort to the curriculum and keeps the record."""
+        values = (
+            self._returns if self.schedule.value_signal == "return" else critic(self._first_obs)
+        )
+        record = self.curriculum.update(self._contexts, values)
+        theta = getattr(self.curriculum, "theta", None)
+        row: dict[str, Any] = {
+            "iteration": policy_updates,
+            "env_steps": env_steps,
+            "episodes": self.size,
+            "discarded": self._left_out,
+            "mean": self.curriculum.distribution.mean.tolist(),
+            "std": self.curriculum.distribution.std.tolist(),
+            "theta": None if theta is None else np.asarray(theta).tolist(),
+            **record.to_dict(),
+        }
+        if not self.rows:
+            self.rows = {name: [] for name in row}
+        for name, value in row.items():
+            self.rows[name].append(value)
+        self._anchor = policy_updates
+        self.collecting = False
+        self._left_out = 0
+
+    def state(self) -> dict[str, Any]:
+        """Returns what the future depends on, between two cohorts, as JSON-able values."""
+        return {
+            "curriculum": self.curriculum.state_dict(),
+            "rng": self.rng.bit_generator.state,
+            "anchor": self._anchor,
+            "left_out": self._left_out,
+            "rows": self.rows,
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Restores what `state` returned."""
+        self.curriculum.load_state_dict(state["curriculum"])
+        self.rng.bit_generator.state = state["rng"]
+        self._anchor, self._left_out = state["anchor"], state["left_out"]
+        self.rows = {name: list(column) for name, column in state["rows"].items()}
+        self.collecting = False
+
+
+def empty_updates() -> dict[str, list[Any]]:
+    """Returns the columns of a run without any update."""
+    return {name: [] for name in UPDATE_COLUMNS}

@@ -1,0 +1,105 @@
+"""A cell made concrete: its setup, its learner's parameters, its curricula."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import curricula
+import envs
+from harness import learners
+from harness.errors import UserError
+from harness.seeding import RunRole, RunSeed
+from harness.study.specs import Cell
+from harness.training.examination import distributions
+from harness.training.pacing import Pacer
+
+
+@dataclass(frozen=True)
+class Task:
+    """What one cell asks to be trained.
+
+    Attributes:
+        cell: The cell.
+        setup: Its setup.
+        learner: Its learner's class.
+        params: Its learner's parameters, validated.
+        rollout_steps: Environment steps per seed and iteration.
+        copies: Environment copies per seed.
+        iterations: Rollouts until the budget is used up; the last one is whole, as in
+            Stable-Baselines3.
+        grid: Evaluation steps with the number of iterations after which each is due.
+    """
+
+    cell: Cell
+    setup: envs.Setup
+    learner: type[learners.Learner]
+    params: Any
+    rollout_steps: int
+    copies: int
+    iterations: int
+    grid: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, cell: Cell) -> Task:
+        """Resolves the names of a cell.
+
+        Raises:
+            UserError: The value signal asks for a critic that is not there or cannot see.
+        """
+        setup = envs.setup(cell.setup)
+        learner = learners.get(cell.learner.name)
+        params = learner.Params.model_validate(cell.learner.params)
+        if cell.schedule.value_signal == "critic":
+            if not setup.visible:
+                raise UserError(
+                    f"value_signal 'critic' needs a visible context, but '{setup.name}' hides it: "
+                    "the critic's value would not depend on it; use 'return'."
+                )
+            if not learner.capabilities.critic:
+                raise UserError(
+                    f"learner '{cell.learner.name}' has no critic of states; use value_signal "
+                    "'return'."
+                )
+        rollout = learner.rollout_steps(params)
+        steps = sorted({*cell.evaluation.steps, cell.budget})
+        return cls(
+            cell=cell,
+            setup=setup,
+            learner=learner,
+            params=params,
+            rollout_steps=rollout,
+            copies=learner.copies(params),
+            iterations=-(-cell.budget // rollout),
+            grid=tuple((step, -(-step // rollout)) for step in steps),
+        )
+
+    def spaces(self) -> envs.BatchEnv:
+        """Returns the smallest batch of the setup, for its spaces."""
+        return envs.make_batch(self.setup, 1, 0)
+
+    def curriculum(self) -> curricula.Curriculum:
+        """Returns a fresh curriculum of the cell."""
+        target, initial = distributions(self.setup)
+        chosen = self.cell.curriculum
+        given = {"epsilon": chosen.epsilon, "threshold": chosen.threshold}
+        return curricula.make(
+            chosen.name,
+            target=target,
+            initial=initial,
+            bounds=(np.array(self.setup.lower), np.array(self.setup.upper)),
+            **{name: value for name, value in given.items() if value is not None},
+            **chosen.options,
+        )
+
+    def pacer(self, seed: RunSeed, observation: int) -> Pacer:
+        """Returns a fresh curriculum in the loop of one seed."""
+        return Pacer(
+            self.curriculum(),
+            seed.generator(RunRole.CURRICULUM),
+            self.cell.schedule,
+            self.copies,
+            observation,
+        )
