@@ -12,20 +12,9 @@ from pathlib import Path
 
 from harness.errors import UserError
 
-# What the machine does to us, as opposed to what a method does; see `is_machine_error`.
+_OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 _MACHINE_ERRORS = frozenset(
-    {
-        errno.ENOSPC,
-        errno.EDQUOT,
-        errno.EROFS,
-        errno.EIO,
-        errno.ESTALE,
-        errno.ENOMEM,
-        errno.EMFILE,
-        errno.ENFILE,
-        errno.EACCES,
-        errno.EPERM,
-    }
+    {errno.EIO, errno.ESTALE, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN}
 )
 _REMEDIES = {
     errno.ENOSPC: "free some space",
@@ -58,14 +47,23 @@ def storage(path: Path) -> Iterator[None]:
         raise StorageError(path, error) from error
 
 
-def is_machine_error(error: BaseException) -> bool:
-    """Says whether an error is the machine's doing: out of memory, out of space, broken disk."""
-    if isinstance(error, MemoryError | StorageError):
-        return True
+def is_out_of_memory(error: BaseException) -> bool:
+    """Says whether an error means that memory ran out."""
     if isinstance(error, OSError):
-        return error.errno in _MACHINE_ERRORS
+        return error.errno == errno.ENOMEM
     # torch reports a failed allocation as a RuntimeError.
-    return isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    torch = isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    return isinstance(error, MemoryError) or torch
+
+
+def is_out_of_space(error: BaseException) -> bool:
+    """Says whether an error means that a file system is full or read-only."""
+    return isinstance(error, OSError) and error.errno in _OUT_OF_SPACE
+
+
+def is_machine_error(error: BaseException) -> bool:
+    """Says whether an error is the machine's doing rather than the method's."""
+    return isinstance(error, OSError) and error.errno in _MACHINE_ERRORS | _OUT_OF_SPACE
 
 
 def sha256(data: bytes) -> str:

@@ -81,6 +81,6 @@ class Ledger:
         for line in text.splitlines():
             with contextlib.suppress(json.JSONDecodeError):
                 entry = json.loads(line)
-                if isinstance(entry, dict):
+                if isinstance(entry, dict) and "event" in entry:
                     entries.append(entry)
         return entries

@@ -38,7 +38,7 @@ RUN_COLUMNS: dict[str, str] = {
     "started": "string",  # UTC, ISO 8601
     "finished": "string",
     "attempts": "int64",
-    "seconds": "float64",  # wall time in training of all attempts, this seed's share
+    "seconds": "float64",  # this seed's share of the time in training, over all phases
 }
 
 
@@ -110,6 +110,7 @@ def _run_row(
     record = found.record if found else {}
     execution = record.get("execution", {})
     timings = {f"seconds_{k}": float(v) for k, v in record.get("timings", {}).items()}
+    seconds = sum(timings.values()) if record else np.nan
     return {
         "run_id": entry.run_id,
         "label": entry.label,
@@ -129,7 +130,7 @@ def _run_row(
         "started": execution.get("started"),
         "finished": execution.get("finished"),
         "attempts": execution.get("attempts", 0),
-        "seconds": execution.get("seconds", np.nan),
+        "seconds": seconds,
         **timings,
     }
 

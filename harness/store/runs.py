@@ -86,7 +86,9 @@ def write_run(folder: Path, run: Run, result: RunResult, execution: dict[str, An
     record = json.loads(json.dumps(record))
     record["checksum"] = _checksum(record)
     write_atomic(folder / RECORD, json.dumps(record, indent=1).encode() + b"\n")
-    (folder / CHECKPOINT).unlink(missing_ok=True)
+    if result.status is not Status.INFRASTRUCTURE:
+        # A run that the machine failed may be given a fresh start, and can then go on from here.
+        (folder / CHECKPOINT).unlink(missing_ok=True)
 
 
 def _contents(result: RunResult) -> dict[str, bytes]:
@@ -106,12 +108,13 @@ def _checksum(record: dict[str, Any]) -> str:
     return sha256(json.dumps(plain, sort_keys=True).encode())
 
 
-def read_run(folder: Path, *, tables: bool = False) -> StoredRun | None:
+def read_run(folder: Path, *, tables: bool = False, files: bool = True) -> StoredRun | None:
     """Reads and verifies a run.
 
     Args:
         folder: The run's folder, which is named by its id.
         tables: Also decode the Parquet files.
+        files: Verify the files beside `run.json`; without, only `run.json` itself is.
 
     Returns:
         The run, or None where it did not finish.
@@ -127,7 +130,7 @@ def read_run(folder: Path, *, tables: bool = False) -> StoredRun | None:
         raise BadRunError(f"{RECORD} cannot be read: {error.strerror}") from error
     record = _parse(text, folder.name)
     decoded: dict[str, pa.Table] = {}
-    for name, facts in record["files"].items():
+    for name, facts in record["files"].items() if files else ():
         data = _read_sibling(folder, name, facts)
         if tables and name.endswith(".parquet"):
             try:

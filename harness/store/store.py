@@ -9,6 +9,7 @@ import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,14 @@ from harness.study.specs import Cell, Run
 
 # What may be taken over from another study: outcomes that a run would have again.
 _SHARED = (Status.OK, Status.DIVERGED)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A run that was taken over, and from which study."""
+
+    study: str
+    run: StoredRun
 
 
 class RunStore:
@@ -156,12 +165,15 @@ class RunStore:
         self.ledger.append("quarantine", run=run_id, reason=reason, path=f"quarantine/{aside.name}")
         return aside
 
-    def share(self, run_id: str) -> str | None:
-        """Takes a run over from another study next to this one, if one has it.
+    def reopen(self, run_id: str) -> None:
+        """Puts the record of a failed run aside, so that the run can be made again."""
+        aside = make_folder(self.root / "quarantine") / f"{run_id}-{uuid.uuid4().hex[:8]}.json"
+        with storage(aside):
+            os.rename(self.folder(run_id) / RECORD, aside)
+            sync_folder(aside.parent)
 
-        Returns:
-            The name of the other study's folder, or None.
-        """
+    def share(self, run_id: str) -> Shared | None:
+        """Takes a run over from another study next to this one, if one has it."""
         for other in sorted(self.root.parent.iterdir()):
             source = other / "runs" / run_id
             if other == self.root or not (source / RECORD).exists():
@@ -174,7 +186,7 @@ class RunStore:
                 continue
             self._copy(source, found)
             self.ledger.append("share", run=run_id, source=other.name)
-            return other.name
+            return Shared(other.name, found)
         return None
 
     def _copy(self, source: Path, found: StoredRun) -> None:

@@ -1,0 +1,81 @@
+"""What runs inside a worker process: reads tasks from the runner, tells it how they ended."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import faulthandler
+import json
+import os
+import queue
+import resource
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from harness.runner.task import Task
+from harness.runner.worker import execute, find_train
+
+
+def main(results: int) -> None:
+    """Makes one task after another, until the runner closes our standard input."""
+    _die_with_parent()
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
+    threading.Thread(target=_read_tasks, args=(tasks,), daemon=True).start()
+    faulthandler.enable()
+    while True:
+        task = tasks.get()
+        _redirect_output(Path(task.root) / task.log)
+        _limit_memory(task.limits.memory)
+        # The clock of the time limit is that of training: a slow import is no slow method. What is
+        # wrong with the import is `execute`'s business.
+        with contextlib.suppress(BaseException):
+            find_train(task.train)
+        _tell(results, {"started": task.attempt})
+        outcome = execute(task, stop)
+        sys.stdout.flush()
+        _tell(results, {"outcome": outcome.model_dump(mode="json")})
+
+
+def _read_tasks(tasks: queue.SimpleQueue[Task]) -> None:
+    for line in sys.stdin:
+        tasks.put(Task.model_validate_json(line))
+    # The runner is gone, and nobody would hear of a result: leave the run to its successor.
+    os._exit(0)
+
+
+def _tell(results: int, message: dict[str, object]) -> None:
+    os.write(results, json.dumps(message).encode() + b"\n")
+
+
+def _redirect_output(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        target = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    except OSError:  # A log is not worth a run.
+        return
+    os.dup2(target, 1)
+    os.dup2(target, 2)
+    os.close(target)
+
+
+def _limit_memory(limit: int | None) -> None:
+    # So that a single huge allocation fails by itself, before the watch over us can see it.
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    wanted = resource.RLIM_INFINITY if limit is None else limit
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
+
+
+def _die_with_parent() -> None:
+    # Code that holds the interpreter's lock would keep `_read_tasks` from noticing; Linux can tell.
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,275 @@
+"""`run`: from a study to its results, however often it takes."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import UserError
+from harness.records import Status
+from harness.runner import logs
+from harness.runner.coordinator import Coordinator
+from harness.runner.display import Display, Silent, choose
+from harness.runner.executors import Executor
+from harness.runner.interrupt import Interrupt
+from harness.runner.leases import Leases
+from harness.runner.packing import is_batched, pack
+from harness.runner.task import TRAIN, Limits
+from harness.seeding import RunSeed
+from harness.store.store import RunStore
+from harness.study.specs import Cell
+
+if TYPE_CHECKING:
+    from harness.study.expand import PlannedCell
+    from harness.study.models import Study
+
+EXECUTORS = ("local", "ray", "slurm")
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Where and how a study is run; nothing in here changes a result.
+
+    Attributes:
+        executor: `local`, `ray` or `slurm`.
+        workers: Batches at a time; None for all cores.
+        address: Of an existing Ray cluster.
+        limits: Time and memory per attempt, and the pace of the signs of life.
+        slurm: submitit's parameters, such as `slurm_partition`; `cluster: local` runs its jobs as
+            processes on this machine.
+        share: Take runs over that another study in the same folder already has.
+        retry_failed: Give runs that failed for want of infrastructure a fresh start.
+        train: The training function, as `module:function`.
+        batched: Says whether seeds of a cell are trained together; asks the learner by default.
+        display: Who is told; None for a table in a terminal and lines elsewhere.
+    """
+
+    executor: str = "local"
+    workers: int | None = None
+    address: str | None = None
+    limits: Limits = field(default_factory=Limits)
+    slurm: Mapping[str, Any] = field(default_factory=dict)
+    share: bool = True
+    retry_failed: bool = False
+    train: str = TRAIN
+    batched: Callable[[Cell], bool] = is_batched
+    display: Display | None = None
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """What came of a call of `run`.
+
+    Attributes:
+        root: The results folder.
+        total: Runs that the study asks for.
+        statuses: How many ended how, by status.
+        made: Runs that were made by this call.
+        interrupted: Whether it was asked to stop before the end.
+        seconds: Wall time of the call.
+        training_seconds: Time inside training, over all workers.
+        workers: How many batches could run at a time.
+    """
+
+    root: Path
+    total: int
+    statuses: dict[str, int]
+    made: int
+    interrupted: bool
+    seconds: float
+    training_seconds: float
+    workers: int
+
+    @property
+    def complete(self) -> bool:
+        """Whether every run ended, one way or another."""
+        return sum(self.statuses.values()) == self.total
+
+    @property
+    def unresolved(self) -> int:
+        """Runs without an outcome of their own: not ended, or for want of infrastructure."""
+        ended = sum(self.statuses.values())
+        return self.total - ended + self.statuses.get(Status.INFRASTRUCTURE, 0)
+
+
+def run(
+    study: Study, *, results: Path | str = "results", options: RunOptions | None = None
+) -> RunSummary:
+    """Makes the runs of a study that are not there yet.
+
+    Calling it again resumes: what is finished stays, what was interrupted goes on from its last
+    checkpoint, and what the study has since gained is added. Several calls at once, on one machine
+    or on many that share the folder, divide the work among them.
+
+    Args:
+        study: What to run.
+        results: Where the folder of the study is, or is to be.
+        options: Where and how to run it.
+
+    Raises:
+        UserError: The results folder cannot be used, or the executor is not available.
+    """
+    from harness.study.expand import expand
+
+    root = Path(results) / study.name
+    plan = study.model_dump(mode="json")
+    return run_cells(study.name, plan, expand(study), root, options or RunOptions())
+
+
+def run_cells(
+    name: str,
+    plan: dict[str, Any],
+    cells: Sequence[PlannedCell],
+    root: Path,
+    options: RunOptions,
+) -> RunSummary:
+    """Makes the runs of some cells; `run` for a whole study, and what tuning calls.
+
+    Args:
+        name: The name of the study.
+        plan: What the manifest is to say about where the cells come from.
+        cells: What to run.
+        root: The results folder.
+        options: Where and how to run it.
+    """
+    began = time.monotonic()
+    _check(options)
+    store = RunStore(root)
+    asked = [(cell.label, cell.cell, cell.seeds) for cell in cells]
+    manifest = store.extend_manifest(name, plan, asked)
+    store.ledger.append("run", executor=options.executor, plan=manifest.plan_digest)
+    logs.file_orphans(
+        store, (holder.facts.get("attempt", "") for holder in Leases(store.root).live().values())
+    )
+    display = options.display or _default_display()
+    ids = list(dict.fromkeys(entry.run_id for entry in manifest.current()))
+    statuses = _settled(store, ids, options, display)
+    before = len(statuses)
+    missing = _missing(asked, statuses)
+    interrupt = Interrupt()
+    problem, training, workers = "", 0.0, 0
+    try:
+        if missing:
+            with interrupt.listening():
+                executor = _executor(options, store.root)
+                workers = executor.slots
+                coordinator = Coordinator(
+                    store=store,
+                    manifest=manifest,
+                    executor=executor,
+                    display=display,
+                    interrupt=interrupt,
+                    limits=options.limits,
+                    train=options.train,
+                    statuses=statuses,
+                )
+                coordinator.run(pack(missing, workers, options.batched))
+            problem, training = coordinator.problem, coordinator.seconds
+    finally:
+        display.close()
+    if problem:
+        raise UserError(problem)
+    summary = RunSummary(
+        root=store.root,
+        total=len(ids),
+        statuses=dict(Counter(statuses.values())),
+        made=len(statuses) - before,
+        interrupted=interrupt.asked,
+        seconds=time.monotonic() - began,
+        training_seconds=training,
+        workers=workers,
+    )
+    store.ledger.append("interrupt" if interrupt.asked else "end", statuses=summary.statuses)
+    return summary
+
+
+def _check(options: RunOptions) -> None:
+    if options.executor not in EXECUTORS:
+        raise UserError(f"no executor is called '{options.executor}'; use local, ray or slurm.")
+    if options.workers is not None and options.workers < 1:
+        raise UserError(f"workers: {options.workers} is not a number of processes; use 1 or more.")
+
+
+def _settled(
+    store: RunStore, ids: Sequence[str], options: RunOptions, display: Display
+) -> dict[str, str]:
+    """Returns the status of every run that needs no more work, after setting aside the bad ones."""
+    good, bad = store.scan(ids)
+    for run_id, reason in bad.items():
+        if store.set_aside(run_id, reason) is not None:
+            display.say(f"run {run_id} was set aside and will be made again: {reason}.")
+    _reconcile(store, good)
+    statuses = {run_id: run.status.value for run_id, run in good.items()}
+    if options.retry_failed:
+        again = [k for k, status in statuses.items() if status == Status.INFRASTRUCTURE]
+        for run_id in again:
+            store.reopen(run_id)
+            del statuses[run_id]
+        if again:
+            store.ledger.append("fresh-start", runs=again)
+    if options.share:
+        for run_id in ids:
+            if run_id not in statuses and (shared := store.share(run_id)) is not None:
+                statuses[run_id] = shared.run.status.value
+                display.say(f"run {run_id} was taken over from {shared.study}.")
+    return statuses
+
+
+def _reconcile(store: RunStore, good: Mapping[str, Any]) -> None:
+    """Notes runs in the ledger whose worker was killed between the result and its note."""
+    endings = ("finish", "failure", "share")
+    noted = {entry.get("run") for entry in store.ledger.read() if entry["event"] in endings}
+    for run_id in good.keys() - noted:
+        status = good[run_id].status
+        event = "finish" if status is Status.OK else "failure"
+        store.ledger.append(event, run=run_id, status=status.value, found=True)
+
+
+def _missing(
+    asked: Sequence[tuple[str, Cell, Sequence[RunSeed]]], statuses: Mapping[str, str]
+) -> list[tuple[str, Cell, list[RunSeed]]]:
+    from harness.study.specs import Run
+
+    seen = set(statuses)
+    missing = []
+    for label, cell, seeds in asked:
+        wanted = []
+        for seed in seeds:
+            run_id = Run(cell=cell, seed=seed).run_id()
+            if run_id not in seen:
+                seen.add(run_id)  # Two labels may stand for the same run.
+                wanted.append(seed)
+        if wanted:
+            missing.append((label, cell, wanted))
+    return missing
+
+
+def _executor(options: RunOptions, root: Path) -> Executor:
+    from harness.study.estimate import available_workers
+
+    if options.executor == "ray":
+        from harness.runner.ray_cluster import RayExecutor
+
+        return RayExecutor(options.workers, options.address)
+    if options.executor == "slurm":
+        from harness.runner.slurm import SlurmExecutor
+
+        parameters = dict(options.slurm)
+        cluster = parameters.pop("cluster", "slurm")
+        return SlurmExecutor(options.workers or 100, root, parameters, cluster)
+    from harness.runner.local import LocalExecutor
+
+    return LocalExecutor(options.workers or available_workers())
+
+
+def _default_display() -> Display:
+    from rich.console import Console
+
+    if not sys.stderr:
+        return Silent()
+    return choose(Console(stderr=True, highlight=False))

@@ -1,0 +1,64 @@
+"""Executor `local`: processes on this machine, each watched, none able to harm another."""
+
+from __future__ import annotations
+
+import select
+
+from harness.runner.process import WorkerProcess
+from harness.runner.task import Ended, Ending, Task
+
+
+class LocalExecutor:
+    """Keeps up to `workers` worker processes; one that fails is replaced.
+
+    Attributes:
+        name: `local`.
+        slots: The number of workers.
+    """
+
+    name = "local"
+
+    def __init__(self, workers: int) -> None:
+        self.slots = workers
+        self._busy: list[WorkerProcess] = []
+        self._idle: list[WorkerProcess] = []
+
+    def submit(self, task: Task) -> None:
+        """Gives the task to an idle worker, or to a new one."""
+        worker = self._idle.pop() if self._idle else WorkerProcess()
+        self._busy.append(worker)
+        worker.submit(task)
+
+    def poll(self, timeout: float) -> list[Ended]:
+        """Returns the tasks that ended, waiting at most `timeout` seconds for the first."""
+        if self._busy:
+            select.select(self._busy, [], [], timeout)
+        ended = []
+        for worker in list(self._busy):
+            task = worker.task
+            outcome = worker.check()
+            if outcome is None or task is None:
+                continue
+            ended.append(Ended(task, outcome))
+            self._busy.remove(worker)
+            if outcome.ending is Ending.DONE:
+                self._idle.append(worker)
+            else:
+                # Whatever went wrong may have left traces in the process.
+                worker.close()
+        return ended
+
+    def stop(self) -> None:
+        """Asks all workers to stop at their next checkpoint."""
+        for worker in self._busy:
+            worker.stop()
+
+    def close(self) -> None:
+        """Ends all workers at once."""
+        for worker in (*self._busy, *self._idle):
+            worker.close()
+        self._busy, self._idle = [], []
+
+    def pids(self) -> list[int]:
+        """Returns the process ids of the workers that have a task."""
+        return [worker.pid for worker in self._busy]

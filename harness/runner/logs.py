@@ -1,0 +1,65 @@
+"""Logs: what a worker printed, filed with each run that it was about."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from harness.store.ledger import now
+from harness.store.store import RunStore
+
+_KEEP = 64 * 1024
+TAIL_LINES = 12
+
+
+def file_log(store: RunStore, attempt: str, run_ids: Iterable[str], ending: str) -> None:
+    """Appends the output of an attempt to the log of each of its runs, and removes it.
+
+    A log is not worth a run: where it cannot be written, it is not.
+    """
+    path = _path(store, attempt)
+    output = _end_of(path, _KEEP)
+    text = f"[{now()}] attempt {attempt}: {ending}\n{output}"
+    if output and not output.endswith("\n"):
+        text += "\n"
+    for run_id in run_ids:
+        with (
+            contextlib.suppress(OSError),
+            open(store.log_path(run_id), "a", encoding="utf-8") as file,
+        ):
+            file.write(text)
+    with contextlib.suppress(OSError):
+        path.unlink(missing_ok=True)
+
+
+def tail(store: RunStore, run_id: str, lines: int = TAIL_LINES) -> str:
+    """Returns the last lines of a run's log."""
+    return "\n".join(_end_of(store.log_path(run_id), _KEEP).splitlines()[-lines:])
+
+
+def file_orphans(store: RunStore, live_attempts: Iterable[str]) -> None:
+    """Files the output of attempts whose runner was killed before it could."""
+    left = {path.stem for path in (store.root / "attempts").glob("*.log")} - set(live_attempts)
+    if not left:
+        return
+    runs: dict[str, list[str]] = {attempt: [] for attempt in left}
+    for entry in store.ledger.read():
+        if entry["event"] == "start" and entry.get("attempt") in runs:
+            runs[entry["attempt"]].append(entry["run"])
+    for attempt, run_ids in runs.items():
+        file_log(store, attempt, run_ids, "the runner was killed")
+
+
+def _path(store: RunStore, attempt: str) -> Path:
+    return store.root / "attempts" / f"{attempt}.log"
+
+
+def _end_of(path: Path, size: int) -> str:
+    try:
+        with open(path, "rb") as file:
+            file.seek(0, 2)
+            file.seek(max(0, file.tell() - size))
+            return file.read().decode("utf-8", errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,170 @@
+"""A worker process and the watch over it: output, time, memory, exit.
+
+Every executor runs its batches in such a process, wherever it runs them, so that a crash means the
+same everywhere. It is a plain `python -m`, not a fork: nothing of the runner's state leaks in, and
+a script that calls `harness.run` needs no main guard.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+
+from harness.runner.task import Ending, Outcome, Task
+
+# Batches run side by side, one per core: a library that starts threads would make them fight, and
+# the order of a threaded sum is not the same twice.
+ONE_THREAD = dict.fromkeys(
+    (
+        "OMP_NUM_THREADS",
+        "OPENBLAS_NUM_THREADS",
+        "MKL_NUM_THREADS",
+        "VECLIB_MAXIMUM_THREADS",
+        "NUMEXPR_NUM_THREADS",
+    ),
+    "1",
+)
+_START_SECONDS = 300.0
+_MEMORY_EVERY = 0.25
+
+
+class WorkerProcess:
+    """A process that makes one task after another, and never more than one at a time."""
+
+    def __init__(self) -> None:
+        self.task: Task | None = None
+        self._results, write_end = os.pipe()
+        os.set_blocking(self._results, False)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "harness.runner.child", str(write_end)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(write_end,),
+            env={**os.environ, **ONE_THREAD},
+            # Ctrl-C in a terminal goes to the whole group; only the runner is to hear it.
+            start_new_session=True,
+        )
+        os.close(write_end)
+        self._watched = psutil.Process(self._process.pid)
+        self._buffer = b""
+        self._started: float | None = None
+        self._submitted = self._memory_looked = 0.0
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    def fileno(self) -> int:
+        """Returns the descriptor that becomes readable when there is something to `check`."""
+        return self._results
+
+    def submit(self, task: Task) -> None:
+        """Starts a task; its end is heard of through `check`."""
+        assert self.task is None
+        assert self._process.stdin is not None
+        self.task, self._started, self._submitted = task, None, time.monotonic()
+        self._memory_looked = 0.0
+        # A process that died in the meantime is noticed by `check`.
+        with contextlib.suppress(OSError):
+            self._process.stdin.write(task.model_dump_json().encode() + b"\n")
+            self._process.stdin.flush()
+
+    def check(self) -> Outcome | None:
+        """Returns how the task ended, or None while it goes on; enforces the limits."""
+        assert self.task is not None
+        for message in self._messages():
+            if "started" in message:
+                self._started = time.monotonic()
+            else:
+                return self._end(Outcome.model_validate(message["outcome"]))
+        if self._process.poll() is not None:
+            return self._end(Outcome(ending=Ending.DIED, reason=_how(self._process.returncode)))
+        return self._over_limits()
+
+    def _over_limits(self) -> Outcome | None:
+        assert self.task is not None
+        now = time.monotonic()
+        if self._started is None:
+            if now - self._submitted > _START_SECONDS:
+                return self._kill(Ending.DIED, f"did not start within {_START_SECONDS:.0f} s")
+            return None
+        seconds = self.task.seconds
+        if seconds is not None and now - self._started > seconds:
+            return self._kill(
+                Ending.TIMEOUT, f"still running after its time limit of {seconds:g} s"
+            )
+        limit = self.task.limits.memory
+        if limit is not None and now - self._memory_looked > _MEMORY_EVERY:
+            self._memory_looked = now
+            with contextlib.suppress(psutil.Error):
+                used = self._watched.memory_info().rss
+                if used > limit:
+                    said = f"used {used / 2**20:.0f} MiB of {limit / 2**20:.0f} MiB of memory"
+                    return self._kill(Ending.MEMORY, said)
+        return None
+
+    def wait(self, timeout: float) -> None:
+        """Sleeps until there is something to `check`, at most for `timeout` seconds."""
+        select.select([self._results], [], [], timeout)
+
+    def stop(self) -> None:
+        """Asks for a stop at the next checkpoint."""
+        with contextlib.suppress(OSError):
+            self._process.send_signal(signal.SIGTERM)
+
+    def close(self) -> None:
+        """Ends the process at once, whatever it does."""
+        self._process.kill()
+        self._process.wait()
+        if self._process.stdin is not None:
+            with contextlib.suppress(OSError):
+                self._process.stdin.close()
+        with contextlib.suppress(OSError):
+            os.close(self._results)
+        self._results = -1
+
+    def _kill(self, ending: Ending, reason: str) -> Outcome:
+        self._process.kill()
+        self._process.wait()
+        return self._end(Outcome(ending=ending, reason=reason))
+
+    def _end(self, outcome: Outcome) -> Outcome:
+        self.task = None
+        return outcome
+
+    def _messages(self) -> list[dict[str, object]]:
+        with contextlib.suppress(BlockingIOError):
+            while chunk := os.read(self._results, 65536):
+                self._buffer += chunk
+        *lines, self._buffer = self._buffer.split(b"\n")
+        return [json.loads(line) for line in lines]
+
+
+def supervise(task_json: str) -> str:
+    """Makes one task in a fresh worker process; what Ray and Slurm run on their nodes."""
+    process = WorkerProcess()
+    try:
+        process.submit(Task.model_validate_json(task_json))
+        while (outcome := process.check()) is None:
+            process.wait(0.5)
+        return outcome.model_dump_json()
+    finally:
+        process.close()
+
+
+def _how(code: int) -> str:
+    if code >= 0:
+        return f"the worker exited with code {code} without a result"
+    name = signal.Signals(-code).name if -code in set(signal.Signals) else f"signal {-code}"
+    killer = ", as the kernel does when memory runs out" if name == "SIGKILL" else ""
+    return f"the worker was killed by {name}{killer}"

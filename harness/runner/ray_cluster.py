@@ -1,0 +1,99 @@
+"""Executor `ray`: tasks on an existing Ray cluster, or on a local one.
+
+Ray carries a task to a node and nothing back but how it ended: results are written by the workers
+to the results folder, which every node must see under the same path. Ray's own retries are off,
+because it would not tell the ledger.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from typing import Any
+
+from harness.errors import MissingExtraError, UserError
+from harness.runner.process import supervise
+from harness.runner.task import Ended, Ending, Outcome, Task
+
+
+class RayExecutor:
+    """Runs each task in a Ray task of one core.
+
+    Attributes:
+        name: `ray`.
+        slots: `workers`, or as many as the cluster has cores.
+
+    Args:
+        workers: How many tasks at a time; None for all cores of the cluster.
+        address: The cluster's address; None starts one on this machine.
+
+    Raises:
+        UserError: Ray is not installed, or there is no cluster at the address.
+    """
+
+    name = "ray"
+
+    def __init__(self, workers: int | None, address: str | None) -> None:
+        try:
+            import ray
+        except ImportError:
+            raise MissingExtraError("the executor 'ray'", "ray") from None
+        self._ray: Any = ray
+        self._own = not ray.is_initialized()
+        if self._own:
+            self._connect(workers, address)
+        self.slots = workers or int(self._ray.cluster_resources().get("CPU", 1))
+        self._task = ray.remote(num_cpus=1, max_retries=0)(supervise)
+        self._active: dict[Any, Task] = {}
+
+    def _connect(self, workers: int | None, address: str | None) -> None:
+        quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+        try:
+            if address is None:
+                self._ray.init(num_cpus=workers, include_dashboard=False, **quiet)
+            else:
+                self._ray.init(address=address, **quiet)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            first = str(error).strip().splitlines()[0]
+            raise UserError(
+                f"--address {address}: no Ray cluster answers there ({first}); "
+                "start one with `ray start --head`, or leave --address out."
+            ) from None
+
+    def submit(self, task: Task) -> None:
+        """Hands the task to Ray."""
+        self._active[self._task.remote(task.model_dump_json())] = task
+
+    def poll(self, timeout: float) -> list[Ended]:
+        """Returns the tasks that ended, waiting at most `timeout` seconds for the first."""
+        if not self._active:
+            return []
+        waiting = list(self._active)
+        ready, _ = self._ray.wait(waiting, num_returns=1, timeout=timeout)
+        if ready:
+            ready, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=0)
+        return [Ended(self._active.pop(future), self._outcome(future)) for future in ready]
+
+    def _outcome(self, future: Any) -> Outcome:
+        try:
+            return Outcome.model_validate_json(self._ray.get(future))
+        except self._ray.exceptions.RayError as error:
+            # The node or Ray's own process is gone; what training does is caught elsewhere.
+            said = str(error).strip().splitlines()
+            reason = f"Ray lost the worker: {type(error).__name__}: {said[0] if said else ''}"
+            return Outcome(ending=Ending.DIED, reason=reason)
+
+    def stop(self) -> None:
+        """Leaves the stop to the stop file, which workers look for; cancels what has not begun."""
+        for future in self._active:
+            with contextlib.suppress(Exception):
+                self._ray.cancel(future, force=False, recursive=False)
+
+    def close(self) -> None:
+        """Cancels what still runs; disconnects from a cluster that we connected to."""
+        for future in self._active:
+            with contextlib.suppress(Exception):
+                self._ray.cancel(future, force=True)
+        self._active = {}
+        if self._own:
+            self._ray.shutdown()

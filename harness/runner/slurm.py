@@ -1,0 +1,110 @@
+"""Executor `slurm`: one job per batch, through submitit.
+
+A job outlives the runner that asked for it and holds its own leases, so a runner that is started
+again finds the jobs of its predecessor at work and waits for them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.errors import MissingExtraError, UserError
+from harness.runner.process import supervise
+from harness.runner.task import Ended, Ending, Outcome, Task
+
+_POLL = 0.5
+
+
+class SlurmExecutor:
+    """Runs each task in a Slurm job of one core.
+
+    Attributes:
+        name: `slurm`.
+        slots: How many jobs at a time, waiting ones included.
+
+    Args:
+        workers: How many jobs at a time.
+        root: The study's results folder; submitit keeps its files in `slurm/` under it.
+        parameters: submitit's parameters, such as `slurm_partition`.
+        cluster: `slurm`, or `local` for submitit's processes on this machine.
+
+    Raises:
+        UserError: submitit is not installed, there is no Slurm here, or a parameter is unknown.
+    """
+
+    name = "slurm"
+
+    def __init__(
+        self,
+        workers: int,
+        root: Path,
+        parameters: Mapping[str, Any] | None = None,
+        cluster: str = "slurm",
+    ) -> None:
+        try:
+            import submitit
+        except ImportError:
+            raise MissingExtraError("the executor 'slurm'", "slurm") from None
+        self.slots = workers
+        self._failures = (
+            submitit.core.utils.UncompletedJobError,
+            submitit.core.utils.FailedJobError,
+        )
+        self._active: dict[Any, Task] = {}
+        self._given = dict(parameters or {})
+        try:
+            self._executor = submitit.AutoExecutor(folder=root / "slurm", cluster=cluster)
+            self._executor.update_parameters(cpus_per_task=1, name="pacebench", **self._given)
+        except (RuntimeError, NameError, TypeError, ValueError) as error:
+            first = str(error).strip().splitlines()[0]
+            raise UserError(
+                f"--executor slurm: {first}; start it where `sbatch` works, with parameters that "
+                "submitit knows."
+            ) from None
+
+    def submit(self, task: Task) -> None:
+        """Submits a job."""
+        limits: dict[str, Any] = {}
+        if task.seconds is not None:
+            # Our own watch is to end it first: it knows what it ends.
+            limits["timeout_min"] = math.ceil(task.seconds / 60) + 5
+        if task.limits.memory is not None:
+            limits["mem_gb"] = math.ceil(task.limits.memory / 2**30) + 1
+        self._executor.update_parameters(**{**limits, **self._given})
+        self._active[self._executor.submit(supervise, task.model_dump_json())] = task
+
+    def poll(self, timeout: float) -> list[Ended]:
+        """Returns the tasks that ended, waiting at most `timeout` seconds for the first."""
+        end = time.monotonic() + timeout
+        while True:
+            done = [job for job in self._active if job.done()]
+            if done or not self._active or time.monotonic() >= end:
+                return [Ended(self._active.pop(job), self._outcome(job)) for job in done]
+            time.sleep(min(_POLL, max(0.0, end - time.monotonic())))
+
+    def _outcome(self, job: Any) -> Outcome:
+        try:
+            return Outcome.model_validate_json(job.result())
+        except self._failures as error:
+            said = str(error).strip().splitlines()
+            reason = f"Slurm job {job.job_id} ended without a result: {said[0] if said else ''}"
+            return Outcome(ending=Ending.DIED, reason=reason)
+
+    def stop(self) -> None:
+        """Leaves the stop to the stop file, which workers look for; cancels what has not begun."""
+        for job in self._active:
+            if job.state in ("PENDING", "UNKNOWN"):
+                with contextlib.suppress(Exception):
+                    job.cancel(check=False)
+
+    def close(self) -> None:
+        """Cancels what still runs."""
+        for job in self._active:
+            with contextlib.suppress(Exception):
+                job.cancel(check=False)
+        self._active = {}

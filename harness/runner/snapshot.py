@@ -1,0 +1,159 @@
+"""How far a study is, from the store alone: who is done, who works, how fast, how long still."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from harness.records import Status
+from harness.runner.leases import EXPIRY, Holder, Leases
+from harness.store.manifest import Manifest
+from harness.store.runs import BadRunError, read_run
+from harness.store.store import RunStore
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The state of one cell, or of the whole study.
+
+    Attributes:
+        total: Runs asked for.
+        done: Runs that ended well.
+        running: Runs that a live process holds.
+        failed: Runs that ended otherwise, by status.
+        steps: Environment steps done, finished and running runs together.
+        steps_total: Environment steps of all runs.
+        rate: Environment steps per second of the running ones.
+        seconds_left: Steps left over rate; None while nothing runs.
+    """
+
+    label: str
+    setup: str
+    total: int
+    done: int
+    running: int
+    failed: dict[str, int]
+    steps: int
+    steps_total: int
+    rate: float
+    seconds_left: float | None
+
+    @property
+    def failures(self) -> int:
+        """Runs that ended otherwise than well."""
+        return sum(self.failed.values())
+
+    @property
+    def waiting(self) -> int:
+        """Runs that nobody has begun, or that wait for another attempt."""
+        return self.total - self.done - self.running - self.failures
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns plain JSON."""
+        return {**asdict(self), "waiting": self.waiting}
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """The state of a study at one moment."""
+
+    study: str
+    cells: tuple[Progress, ...]
+    whole: Progress
+
+    @property
+    def complete(self) -> bool:
+        """Whether every run ended, one way or another."""
+        return self.whole.done + self.whole.failures == self.whole.total
+
+
+def take(manifest: Manifest, statuses: Mapping[str, str], live: Mapping[str, Holder]) -> Snapshot:
+    """Returns the state of the current runs of a study.
+
+    Args:
+        manifest: The list of runs.
+        statuses: Status by run id, of the runs that ended.
+        live: The leases of the runs that are being worked on.
+    """
+    groups: dict[tuple[str, str], dict[str, int]] = {}
+    for entry in manifest.current():
+        cell = manifest.cells[entry.cell]
+        groups.setdefault((entry.label, cell.setup), {})[entry.run_id] = cell.budget
+    cells = tuple(
+        _progress(label, setup, budgets, statuses, live)
+        for (label, setup), budgets in groups.items()
+    )
+    # Two labels may share a run, which is to be counted once.
+    everything = {k: v for budgets in groups.values() for k, v in budgets.items()}
+    return Snapshot(manifest.study, cells, _progress("", "", everything, statuses, live))
+
+
+def _progress(
+    label: str,
+    setup: str,
+    budgets: Mapping[str, int],
+    statuses: Mapping[str, str],
+    live: Mapping[str, Holder],
+) -> Progress:
+    failed: dict[str, int] = {}
+    done = running = steps = left = 0
+    rate = 0.0
+    for run_id, budget in budgets.items():
+        status = statuses.get(run_id)
+        if status is not None:
+            steps += budget
+            done += status == Status.OK
+            if status != Status.OK:
+                failed[status] = failed.get(status, 0) + 1
+        elif (holder := live.get(run_id)) is not None:
+            running += 1
+            steps += min(holder.steps, budget)
+            left += max(0, budget - holder.steps)
+            elapsed = holder.beat - float(holder.facts.get("started", holder.beat))
+            rate += holder.fresh / elapsed if elapsed > 0 else 0.0
+        else:
+            left += budget
+    return Progress(
+        label=label,
+        setup=setup,
+        total=len(budgets),
+        done=done,
+        running=running,
+        failed=failed,
+        steps=steps,
+        steps_total=sum(budgets.values()),
+        rate=rate,
+        seconds_left=left / rate if rate > 0 else (0.0 if left == 0 else None),
+    )
+
+
+def read_statuses(store: RunStore, run_ids: Iterable[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Returns the status of every run that ended, and what is wrong with every bad one.
+
+    Only `run.json` is read, so that this is quick enough to be repeated.
+    """
+    statuses: dict[str, str] = {}
+    bad: dict[str, str] = {}
+    for run_id in dict.fromkeys(run_ids):
+        try:
+            run = read_run(store.folder(run_id), files=False)
+        except BadRunError as error:
+            bad[run_id] = str(error)
+            continue
+        if run is not None:
+            statuses[run_id] = run.status.value
+    return statuses, bad
+
+
+def look(store: RunStore, manifest: Manifest) -> tuple[Snapshot, dict[str, str]]:
+    """Returns the state of a study and its bad runs, from one look at the store."""
+    statuses, bad = read_statuses(store, (entry.run_id for entry in manifest.current()))
+    # One look cannot see whether a lease is still touched, so here the clocks must do.
+    live = {
+        run_id: holder
+        for run_id, holder in Leases(store.root).live().items()
+        if time.time() - holder.beat < EXPIRY
+    }
+    return take(manifest, statuses, live), bad

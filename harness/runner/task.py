@@ -1,0 +1,108 @@
+"""What is handed to a worker, and what comes back; plain JSON in both directions."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pydantic import Field
+
+from harness.runner.leases import EXPIRY, HEARTBEAT
+from harness.seeding import RunSeed
+from harness.study.specs import Cell, Frozen, Run
+
+TRAIN = "harness.training:train"
+
+
+class Limits(Frozen):
+    """What an attempt may use.
+
+    Attributes:
+        seconds: Training time per run; a batch of k seeds has k times as much. None: no limit.
+        memory: Bytes of resident memory of a worker. None: no limit.
+        heartbeat: Seconds between two signs of life.
+        expiry: Seconds without a sign of life after which a worker counts as dead.
+    """
+
+    seconds: float | None = Field(default=None, gt=0)
+    memory: int | None = Field(default=None, gt=0)
+    heartbeat: float = Field(default=HEARTBEAT, gt=0)
+    expiry: float = Field(default=EXPIRY, gt=0)
+
+
+class Task(Frozen):
+    """One attempt at a batch of seeds of one cell.
+
+    Attributes:
+        attempt: Names the attempt.
+        root: The study's results folder, on storage that every worker sees.
+        label: How reports call the curriculum.
+        cell: What to train.
+        seeds: With which seeds.
+        failures: Infrastructure failures of each run so far.
+        train: The training function, as `module:function`.
+        limits: What the attempt may use.
+        stop_file: Workers stop at the next checkpoint once this file exists.
+    """
+
+    attempt: str = Field(default_factory=lambda: uuid.uuid4().hex[:12])
+    root: str
+    label: str
+    cell: Cell
+    seeds: tuple[RunSeed, ...]
+    failures: tuple[int, ...]
+    train: str = TRAIN
+    limits: Limits = Limits()
+    stop_file: str
+
+    def runs(self) -> list[Run]:
+        """Returns the runs to make."""
+        return [Run(cell=self.cell, seed=seed) for seed in self.seeds]
+
+    @property
+    def log(self) -> str:
+        """The file, under the root, that takes the worker's output during the attempt."""
+        return f"attempts/{self.attempt}.log"
+
+    @property
+    def seconds(self) -> float | None:
+        """The time limit of the whole batch."""
+        return None if self.limits.seconds is None else self.limits.seconds * len(self.seeds)
+
+
+class Ending(StrEnum):
+    """How an attempt ended."""
+
+    DONE = "done"  # training returned
+    STOPPED = "stopped"  # it was asked to
+    RAISED = "raised"  # training raised an exception: the method's failure
+    TIMEOUT = "timeout"  # past its time limit
+    MEMORY = "memory"  # past its memory limit
+    DIED = "died"  # the worker is gone: exit, signal, lost node
+    STORAGE = "storage"  # the results folder cannot be written
+    LOST = "lost"  # another runner took its runs over
+
+
+class Outcome(Frozen):
+    """What is known about an attempt that ended.
+
+    Attributes:
+        ending: How it ended.
+        reason: One sentence for every ending but `DONE`.
+        busy: Runs that were left alone because somebody else holds them or has finished them.
+        seconds: Time spent inside training.
+    """
+
+    ending: Ending
+    reason: str = ""
+    busy: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """An attempt and how it ended."""
+
+    task: Task
+    outcome: Outcome
