@@ -15,7 +15,14 @@ from pydantic import ValidationError
 import curricula
 import envs
 from harness import learners
-from harness.study.models import CurriculumEntry, Evaluation, LearnerEntry, Statistics, Tuning
+from harness.study.models import (
+    CurriculumEntry,
+    Evaluation,
+    LearnerEntry,
+    Statistics,
+    Tuning,
+    changed_learner,
+)
 from harness.study.yaml_nodes import KeyPath
 
 
@@ -35,7 +42,13 @@ def check_parts(parts: Mapping[str, Any]) -> list[Finding]:
     findings += _curricula(entries)
     findings += _setups(setups)
     if "learner" in parts:
-        findings += _learner(parts["learner"], setups, parts.get("budget"))
+        here: KeyPath = ("learner",)
+        findings += _learner(parts["learner"], here, setups, parts.get("budget"))
+        for i, entry in enumerate(entries):
+            if entry is not None and entry.learner is not None:
+                here = ("curricula", i, "learner")
+                changed = changed_learner(parts["learner"], entry.learner)
+                findings += _learner(changed, here, setups, parts.get("budget"))
     if "evaluation" in parts and "budget" in parts:
         findings += _evaluation(parts["evaluation"], parts["budget"])
     if "schedule" in parts and parts["schedule"].value_signal == "critic":
@@ -96,11 +109,13 @@ def _setups(setups: Sequence[str]) -> Iterator[Finding]:
                 yield Finding(("setups", i), str(error))
 
 
-def _learner(entry: LearnerEntry, setups: Sequence[str], budget: int | None) -> Iterator[Finding]:
+def _learner(
+    entry: LearnerEntry, here: KeyPath, setups: Sequence[str], budget: int | None
+) -> Iterator[Finding]:
     try:
         kind = learners.get(entry.name)
     except LookupError as error:
-        yield Finding(("learner", "name"), str(error))
+        yield Finding((*here, "name"), str(error))
         return
     for name in setups:
         if name not in envs.names():
@@ -109,7 +124,7 @@ def _learner(entry: LearnerEntry, setups: Sequence[str], budget: int | None) -> 
             params = kind.Params.model_validate({**kind.defaults(name), **entry.params})
         except ValidationError as error:
             for details in error.errors(include_url=False):
-                path = ("learner", "params", *details["loc"])
+                path = (*here, "params", *details["loc"])
                 yield Finding(path, f"{details['msg']} (learner '{entry.name}').")
             return
         rollout = kind.rollout_steps(params)

@@ -54,13 +54,14 @@ def expand(study: Study) -> list[PlannedCell]:
 
 def resolve_cell(study: Study, entry: CurriculumEntry, setup: str) -> Cell:
     """Returns one curriculum on one setup with every default filled in."""
-    learner = learners.get(study.learner.name)
-    params = learner.Params.model_validate({**learner.defaults(setup), **study.learner.params})
+    chosen = study.learner_of(entry)
+    learner = learners.get(chosen.name)
+    params = learner.Params.model_validate({**learner.defaults(setup), **chosen.params})
     return Cell(
         curriculum=_resolve_curriculum(entry, setup),
         setup=setup,
         setup_digest=setup_digest(setup),
-        learner=LearnerCell(name=study.learner.name, params=params.model_dump(mode="json")),
+        learner=LearnerCell(name=chosen.name, params=params.model_dump(mode="json")),
         schedule=study.schedule,
         budget=study.budget,
         evaluation=EvaluationCell(

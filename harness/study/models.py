@@ -26,6 +26,34 @@ def _named(value: Any) -> Any:
     return {"name": value} if isinstance(value, str) else value
 
 
+class LearnerEntry(Frozen):
+    """A learner with the parameters that differ from its frozen settings for the setup."""
+
+    name: str = Field("ppo", description="A registered learner: `pacebench list`.")
+    params: dict[str, Value] = Field(
+        default_factory=dict, description="Hyperparameters under Stable-Baselines3's names."
+    )
+
+
+class LearnerChange(Frozen):
+    """How one method's learner differs from the study's: another one, or other parameters."""
+
+    name: str | None = Field(None, description="Another registered learner.")
+    params: dict[str, Value] = Field(
+        default_factory=dict, description="Parameters that differ from the study's."
+    )
+
+
+def changed_learner(learner: LearnerEntry, change: LearnerChange | None) -> LearnerEntry:
+    """Returns the study's learner with one method's changes."""
+    if change is None:
+        return learner
+    if change.name is not None and change.name != learner.name:
+        # Another learner's parameters need not mean anything to this one.
+        return LearnerEntry(name=change.name, params=change.params)
+    return LearnerEntry(name=learner.name, params={**learner.params, **change.params})
+
+
 class CurriculumEntry(Frozen):
     """A curriculum with its parameters; a plain name takes the defaults."""
 
@@ -40,19 +68,14 @@ class CurriculumEntry(Frozen):
         default_factory=dict, description="The curriculum's own options: `pacebench list`."
     )
 
+    learner: LearnerChange | None = Field(
+        None, description="For studies that compare learners: how this method's differs."
+    )
+
     @property
     def shown(self) -> str:
         """The label, or the name where none is given."""
         return self.label or self.name
-
-
-class LearnerEntry(Frozen):
-    """A learner with the parameters that differ from its frozen settings for the setup."""
-
-    name: str = Field("ppo", description="A registered learner: `pacebench list`.")
-    params: dict[str, Value] = Field(
-        default_factory=dict, description="Hyperparameters under Stable-Baselines3's names."
-    )
 
 
 class Seeds(Frozen):
@@ -178,6 +201,10 @@ class Study(Frozen):
     def labels(self) -> tuple[str, ...]:
         """The curricula as reports call them."""
         return tuple(entry.shown for entry in self.curricula)
+
+    def learner_of(self, entry: CurriculumEntry) -> LearnerEntry:
+        """Returns the learner that a method is trained with."""
+        return changed_learner(self.learner, entry.learner)
 
     @property
     def control(self) -> str:

@@ -71,3 +71,23 @@ def test_defaults_spelt_out_are_the_same_run() -> None:
         curricula=[{"name": "spgl", "epsilon": 0.05, "threshold": 5.0}], statistics=..., tuning=...
     )
     assert short == spelt
+
+
+def test_a_method_may_change_the_learner() -> None:
+    study = Study.model_validate(
+        broken(
+            curricula=[
+                "default",
+                {"name": "default", "label": "wide", "learner": {"params": {"log_std_init": 1.0}}},
+                {"name": "default", "label": "sb3", "learner": {"name": "sb3-ppo"}},
+            ],
+            setups=["point-mass-2"],
+            statistics=...,
+            tuning=...,
+        )
+    )
+    plain, wide, sb3 = (planned.cell.learner for planned in expand(study))
+    assert wide.name == "ppo"
+    assert {**plain.params, "log_std_init": 1.0} == wide.params
+    assert sb3.name == "sb3-ppo"
+    assert sb3.params["learning_rate"] != 1e-3, "the study's parameters are those of its learner"
