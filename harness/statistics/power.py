@@ -1,0 +1,254 @@
+"""How many runs are needed, and what a study as specified can detect.
+
+The wanted number is found by simulating the analysis that will be made: the whole family of
+comparisons with a control, Welch tests, Holm. The pilot lends its residuals, task by task, not its
+differences: an observed effect is no guide to the true one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from scipy import optimize, stats
+
+from harness.errors import UserError
+from harness.statistics import welch
+from harness.statistics.scores import FloatArray, Scores, require_replication
+
+EXPLORATORY_BELOW = 10
+RECOMMENDED = 20
+
+
+def minimum_detectable_effect(
+    error: float, df: float, alpha: float = 0.05, power: float = 0.8
+) -> float:
+    """Returns the difference that a t test with this standard error detects with that power."""
+    if error <= 0:
+        raise UserError("Without spread between runs no minimum detectable effect can be given.")
+    critical = stats.t.isf(alpha / 2, df)
+
+    def shortfall(ratio: float) -> float:
+        reach = stats.nct.sf(critical, df, ratio) + stats.nct.cdf(-critical, df, ratio)
+        return float(reach) - power
+
+    high = critical + stats.t.ppf(power, df) + 1.0
+    while shortfall(high) < 0:
+        high *= 1.5
+    return float(error * optimize.brentq(shortfall, 0.0, high, xtol=1e-6))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the pilot says about the study.
+
+    Attributes:
+        effect: The difference to be found.
+        power: Wanted power.
+        comparisons: Size of the family.
+        runs: Runs per cell that reach the power at the pilot's spread; None if beyond `limit`.
+        runs_cautious: The same if the true spread is at the pilot's upper 80 % limit.
+        planned: Runs per cell as the study stands.
+        power_planned: Power with `planned` runs.
+        detectable: Minimum detectable effect with `planned` runs.
+        limit: The largest number of runs that was tried.
+        pilot_runs: Runs per cell in the pilot.
+    """
+
+    effect: float
+    power: float
+    comparisons: int
+    runs: int | None
+    runs_cautious: int | None
+    planned: int
+    power_planned: float
+    detectable: float
+    limit: int
+    pilot_runs: int
+
+    def sentences(self) -> tuple[str, ...]:
+        """Returns what `plan` prints."""
+
+        def needed(runs: int | None) -> str:
+            return f"{runs} runs" if runs is not None else f"more than {self.limit} runs"
+
+        lines = [
+            f"To find a difference of {self.effect:g} with {self.power:.0%} power in a family of "
+            f"{self.comparisons} comparison{'s' if self.comparisons > 1 else ''}: "
+            f"{needed(self.runs)} per cell at the pilot's spread, {needed(self.runs_cautious)} if "
+            f"the spread is as large as {self.pilot_runs} pilot runs still allow (80 % limit).",
+            f"With the {self.planned} runs planned the power is {self.power_planned:.0%} and the "
+            f"minimum detectable effect {self.detectable:g}.",
+        ]
+        if self.planned < EXPLORATORY_BELOW:
+            lines.append(
+                f"Fewer than {EXPLORATORY_BELOW} runs per cell make the report exploratory; "
+                f"{RECOMMENDED} are recommended."
+            )
+        return tuple(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns plain values."""
+        return asdict(self)
+
+
+def simulate_power(
+    pilot: Mapping[str, Scores],
+    control: str,
+    effect: float,
+    runs: int,
+    rng: np.random.Generator,
+    *,
+    alpha: float = 0.05,
+    inflate: float = 1.0,
+    simulations: int = 2_000,
+) -> float:
+    """Returns the power for one method that truly differs by `effect` while the others do not.
+
+    Args:
+        pilot: Pilot scores by method, all on the same tasks.
+        control: The method the others are compared with.
+        effect: True difference of the mean over tasks.
+        runs: Runs per cell of the study to be.
+        rng: Source of the simulated studies.
+        alpha: Family-wise level.
+        inflate: Factor on the pilot's spread.
+        simulations: Simulated studies; the power is averaged over which method differs.
+    """
+    others = [name for name in pilot if name != control]
+    base = _simulate(pilot[control], runs, simulations, inflate, rng)
+    # A family member's p-value under no effect and under the effect, from the same runs.
+    null = np.empty((len(others), simulations))
+    shifted = np.empty_like(null)
+    for row, name in enumerate(others):
+        values = _simulate(pilot[name], runs, simulations, inflate, rng)
+        moments = welch.difference_moments(values, base)
+        null[row] = welch.p_value(moments)
+        shifted[row] = welch.p_value(moments, -effect)
+    found = 0.0
+    for row in range(len(others)):
+        family = null.copy()
+        family[row] = shifted[row]
+        found += float(np.mean(_holm_rejects(family, row, alpha)))
+    return found / len(others)
+
+
+def _simulate(
+    scores: Scores, runs: int, simulations: int, inflate: float, rng: np.random.Generator
+) -> FloatArray:
+    """Draws runs from the pilot's residuals, smoothed so that few pilot runs do not repeat."""
+    count = scores.runs
+    residuals = scores.matrix - scores.matrix.mean(axis=0)
+    picked = rng.integers(count, size=(simulations, runs, len(scores.tasks)))
+    values = np.take_along_axis(
+        np.broadcast_to(residuals, (simulations, *residuals.shape)), picked, 1
+    )
+    spread = scores.matrix.std(axis=0, ddof=1)
+    # Silverman's bandwidth; the sum is rescaled so that the variance is the pilot's unbiased one.
+    bandwidth = 1.06 * count**-0.2
+    values = values + bandwidth * spread * rng.standard_normal(values.shape)
+    return np.asarray(inflate * values / math.sqrt((count - 1) / count + bandwidth**2))
+
+
+def _holm_rejects(
+    p: FloatArray, row: int, alpha: float
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    """Whether Holm rejects hypothesis `row`, for many families (columns) at once."""
+    size = len(p)
+    ordered = np.sort(p, axis=0)
+    passes = np.cumprod(ordered <= alpha / (size - np.arange(size))[:, None], axis=0).sum(axis=0)
+    threshold = np.where(
+        passes > 0, np.take_along_axis(ordered, np.maximum(passes - 1, 0)[None], 0), -1
+    )
+    return np.asarray((p[row] <= threshold[0]) & (passes > 0))
+
+
+def plan(
+    pilot: Mapping[str, Scores],
+    control: str,
+    effect: float,
+    planned: int,
+    rng: np.random.Generator,
+    *,
+    alpha: float = 0.05,
+    power: float = 0.8,
+    simulations: int = 2_000,
+    limit: int = 200,
+) -> Plan:
+    """Finds the runs per cell that a study needs, and what it can detect as it stands.
+
+    Raises:
+        UserError: If the pilot lacks the control, has one run per task, or the effect is not
+            positive.
+    """
+    if control not in pilot or len(pilot) < 2:
+        raise UserError(
+            f"The pilot must hold the control '{control}' and another method; it holds "
+            f"{', '.join(sorted(pilot)) or 'nothing'}."
+        )
+    if effect <= 0 or planned < 2:
+        raise UserError(
+            f"Planning needs a positive effect and at least 2 runs; got {effect:g} and {planned}."
+        )
+    require_replication(*pilot.values())
+    pilot_runs = min(item.runs for item in pilot.values())
+    seed = rng.integers(2**63)
+
+    def reach(runs: int, inflate: float) -> float:
+        # The same stream for every n makes power nearly monotone in n.
+        stream = np.random.default_rng([int(seed), runs])
+        return simulate_power(
+            pilot,
+            control,
+            effect,
+            runs,
+            stream,
+            alpha=alpha,
+            inflate=inflate,
+            simulations=simulations,
+        )
+
+    def smallest(inflate: float) -> int | None:
+        low, high = 1, 2
+        while reach(high, inflate) < power:
+            low, high = high, min(2 * high, limit)
+            if low == limit:
+                return None
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if reach(middle, inflate) >= power else (middle, high)
+        return high
+
+    # Upper 80 % limit of a standard deviation from the pilot's degrees of freedom, tasks pooled.
+    df = (pilot_runs - 1) * len(pilot[control].tasks) * len(pilot)
+    caution = math.sqrt(df / stats.chi2.ppf(0.2, df))
+    comparisons = len(pilot) - 1
+    detectable = max(
+        _detectable(pilot[name], pilot[control], planned, alpha / comparisons, power)
+        for name in pilot
+        if name != control
+    )
+    return Plan(
+        effect=effect,
+        power=power,
+        comparisons=comparisons,
+        runs=smallest(1.0),
+        runs_cautious=smallest(caution),
+        planned=planned,
+        power_planned=reach(planned, 1.0),
+        detectable=detectable,
+        limit=limit,
+        pilot_runs=pilot_runs,
+    )
+
+
+def _detectable(a: Scores, b: Scores, runs: int, alpha: float, power: float) -> float:
+    tasks = len(a.tasks)
+    variances = np.concatenate([a.matrix.var(axis=0, ddof=1), b.matrix.var(axis=0, ddof=1)])
+    moments = welch.pool(
+        np.zeros(()), variances / runs / tasks**2, np.full(variances.size, runs - 1.0)
+    )
+    return minimum_detectable_effect(float(moments.error), float(moments.df), alpha, power)

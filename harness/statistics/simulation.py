@@ -1,0 +1,322 @@
+"""The simulations behind the coverage table: known truths, many data sets, our own interval code.
+
+Every cell has its own seed, so any one can be made again alone and must come out the same.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from harness.statistics import (
+    bootstrap,
+    bounded,
+    curves,
+    estimands,
+    improvement,
+    intervals,
+    multiplicity,
+    profiles,
+    welch,
+)
+from harness.statistics.scores import FloatArray
+
+LEVEL = 0.95
+RUNS = (3, 5, 10, 20, 50)
+TASKS = (1, 4)
+SHAPES = ("gaussian", "skewed", "bimodal", "binary-37", "binary-90", "fractions")
+_BOUNDED = ("binary-37", "binary-90", "fractions")
+_SMOOTH = ("gaussian", "skewed", "bimodal", "fractions")
+_ROOT = 20_250_607
+_OFFSETS = np.array([0.0, 0.4, -0.3, 0.1])
+_SCALES = np.array([1.0, 0.7, 1.3, 0.9])
+
+
+class Cell(NamedTuple):
+    """What is simulated together: one group of intervals on one kind of data."""
+
+    group: str
+    shape: str
+    runs: int
+    tasks: int
+
+    def rng(self) -> np.random.Generator:
+        """Returns the cell's own generator."""
+        key = (list(GROUPS).index(self.group), SHAPES.index(self.shape), self.runs, self.tasks)
+        return np.random.default_rng(np.random.SeedSequence(_ROOT, spawn_key=key))
+
+
+def draw(shape: str, sets: int, runs: int, tasks: int, rng: np.random.Generator) -> FloatArray:
+    """Returns data sets (sets, runs, tasks) of one shape.
+
+    Unbounded shapes differ between tasks in place and spread; bounded ones live in [0, 1].
+    """
+    size = (sets, runs, tasks)
+    if shape in ("binary-37", "binary-90"):
+        return (rng.random(size) < float(shape[-2:]) / 100).astype(np.float64)
+    if shape == "fractions":
+        return np.asarray(rng.beta(4.0, 1.5, size))
+    if shape == "gaussian":
+        raw = rng.standard_normal(size)
+    elif shape == "skewed":
+        # Most runs good, a tail of bad ones, as returns often are.
+        raw = 2.0 - rng.gamma(2.0, 1.0, size)
+    elif shape == "bimodal":
+        # Three runs in ten never learn.
+        raw = np.where(rng.random(size) < 0.3, -1.5, 0.5) + 0.2 * rng.standard_normal(size)
+    else:
+        raise ValueError(shape)
+    return np.asarray(_OFFSETS[:tasks] + _SCALES[:tasks] * raw)
+
+
+@cache
+def _population(shape: str, tasks: int) -> FloatArray:
+    rng = np.random.default_rng(np.random.SeedSequence(_ROOT, spawn_key=(99,)))
+    return np.asarray(draw(shape, 1, 1_000_000, tasks, rng)[0])
+
+
+def truth(shape: str, tasks: int, estimand: str) -> float:
+    """Returns the true value, exact for means and from a million runs per task otherwise."""
+    if estimand == "mean":
+        by_shape = {"fractions": 4 / 5.5, "binary-37": 0.37, "binary-90": 0.9, "bimodal": -0.1}
+        centre = by_shape.get(shape, 0.0)
+        if shape in _BOUNDED:
+            return centre
+        return float(np.mean(_OFFSETS[:tasks] + _SCALES[:tasks] * centre))
+    return float(estimands.FUNCTIONALS[estimand](_population(shape, tasks)))
+
+
+class Tally:
+    """Counts hits of intervals against a truth."""
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[str, str], list[float]] = {}
+
+    def add(self, kind: str, estimand: str, low: FloatArray, high: FloatArray, true: float) -> None:
+        """Counts a batch; an interval without width or without ends counts as a miss."""
+        low, high = np.atleast_1d(low), np.atleast_1d(high)
+        degenerate = ~(high > low)
+        hits = (low <= true) & (true <= high) & ~degenerate
+        row = self.rows.setdefault((kind, estimand), [0.0, 0.0, 0.0, 0.0])
+        row[0] += hits.size
+        row[1] += hits.sum()
+        row[2] += degenerate.sum()
+        row[3] += np.where(degenerate, 0.0, high - low).sum()
+
+
+def _t_group(cell: Cell, sets: int, tally: Tally) -> None:
+    rng = cell.rng()
+    values = draw(cell.shape, sets, cell.runs, cell.tasks, rng)
+    other = draw(cell.shape, sets, cell.runs, cell.tasks, rng)
+    true = truth(cell.shape, cell.tasks, "mean")
+    low, high = welch.bounds(welch.mean_moments(values), LEVEL)
+    tally.add("welch-t", "mean", low, high, true)
+    low, high = welch.bounds(welch.difference_moments(values, other), LEVEL)
+    tally.add("welch-t", "difference", low, high, 0.0)
+    # Paired runs share half of what makes them vary.
+    shared = values if cell.shape in _BOUNDED else values + other
+    third = draw(cell.shape, sets, cell.runs, cell.tasks, rng)
+    pairs = welch.paired_moments(shared + other, shared + third)
+    tally.add("paired-t", "difference", *welch.bounds(pairs, LEVEL), 0.0)
+    if cell.shape in _BOUNDED:
+        trials = cell.runs * cell.tasks
+        ends = []
+        for sample in (values, other):
+            rate = estimands.mean(sample)
+            ends.append((rate, *bounded.wilson(rate, trials, LEVEL)))
+        tally.add("wilson", "success", ends[0][1], ends[0][2], true)
+        low, high = _mover(*ends[0], *ends[1])
+        tally.add("mover-wilson", "difference", low, high, 0.0)
+
+
+def _mover(
+    p: FloatArray, p_low: FloatArray, p_high: FloatArray, *other: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    _, low, high = bounded.mover((p, p_low, p_high), other)
+    return low, high
+
+
+def _bounded_group(cell: Cell, sets: int, tally: Tally) -> None:
+    rng = cell.rng()
+    values = draw(cell.shape, sets, cell.runs, cell.tasks, rng)
+    uniforms = bounded.uniform_order_statistics(cell.runs, cell.tasks, 2_000, rng)
+    low, high = bounded.learned_miller_thomas(values, 0.0, 1.0, LEVEL, uniforms)
+    tally.add("learned-miller-thomas", "mean", low, high, truth(cell.shape, cell.tasks, "mean"))
+    other = draw(cell.shape, sets, cell.runs, cell.tasks, rng)
+    other_low, other_high = bounded.learned_miller_thomas(other, 0.0, 1.0, LEVEL, uniforms)
+    p, q = estimands.mean(values), estimands.mean(other)
+    low, high = _mover(p, low, high, q, other_low, other_high)
+    tally.add("mover-learned-miller-thomas", "difference", low, high, 0.0)
+
+
+def _bootstrap_group(cell: Cell, sets: int, tally: Tally) -> None:
+    rng = cell.rng()
+    smooth = cell.shape in _SMOOTH
+    # Where scores are coins the IQM jumps between 0 and 1: only the mean makes sense.
+    # The median over tasks is the mean where there is one task.
+    left_out = {"median"} if cell.tasks == 1 else set()
+    names = [n for n in estimands.FUNCTIONALS if n not in left_out and (smooth or n == "mean")]
+    truths = {name: truth(cell.shape, cell.tasks, name) for name in names}
+    for values in draw(cell.shape, sets, cell.runs, cell.tasks, rng):
+        found = bootstrap.resample(values, names, 1_000, rng)
+        tails = {
+            "percentile (rliable)": bootstrap.percentile_tail(LEVEL),
+            "expanded-percentile": intervals.expanded_tail(values, LEVEL),
+        }
+        for kind, tail in tails.items():
+            for name in names:
+                low, high = bootstrap.quantiles(found[name], tail)
+                tally.add(kind, name, np.array(low), np.array(high), truths[name])
+
+
+def _improvement_group(cell: Cell, sets: int, tally: Tally) -> None:
+    rng = cell.rng()
+    true = _true_improvement(cell.shape, cell.tasks)
+    for _ in range(0, sets, 500):
+        a, b = _unequal_pair(cell.shape, min(500, sets), cell.runs, cell.tasks, rng)
+        effect = improvement.moments(a, b)
+        low, high = improvement.logit_bounds(effect, LEVEL)
+        apart = (effect.error == 0) & ((effect.estimate == 0) | (effect.estimate == 1))
+        won = effect.estimate == 1
+        pairs = cell.runs * cell.tasks
+        ends = np.array([improvement.separated_bounds(w, pairs, LEVEL) for w in (False, True)])
+        low = np.where(apart, ends[won.astype(int), 0], low)
+        high = np.where(apart, ends[won.astype(int), 1], high)
+        tally.add("logit-brunner-munzel", "improvement", low, high, true)
+
+
+def _unequal_pair(
+    shape: str, sets: int, runs: int, tasks: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Two methods of the same shape, the second clearly worse."""
+    a, b = (draw(shape, sets, runs, tasks, rng) for _ in range(2))
+    if shape in ("binary-37", "binary-90"):
+        return a, b * (rng.random(b.shape) < 0.7)
+    return a, b - (0.15 if shape == "fractions" else 0.6 * _SCALES[:tasks])
+
+
+@cache
+def _true_improvement(shape: str, tasks: int) -> float:
+    rng = np.random.default_rng(np.random.SeedSequence(_ROOT, spawn_key=(98,)))
+    a, b = _unequal_pair(shape, 1, 2_000_000, tasks, rng)
+    return float(np.mean((a > b) + 0.5 * (a == b)))
+
+
+def _profile_group(cell: Cell, sets: int, tally: Tally) -> None:
+    rng = cell.rng()
+    grid = np.unique(np.quantile(_population(cell.shape, cell.tasks), np.linspace(0, 1, 202)[1:-1]))
+    true = profiles.profile(_population(cell.shape, cell.tasks), grid)
+    half = profiles.half_width(cell.runs, cell.tasks, LEVEL)
+    distance = np.array(
+        [
+            np.abs(profiles.profile(values, grid) - true).max()
+            for values in draw(cell.shape, sets, cell.runs, cell.tasks, rng)
+        ]
+    )
+    tally.add("kolmogorov", "profile", distance - half, distance + half, 0.0)
+
+
+def _curve_group(cell: Cell, sets: int, tally: Tally) -> None:
+    """Curves of 20 points whose errors are a random walk of the cell's shape around the mean."""
+    rng = cell.rng()
+    points = 20
+    for _ in range(sets):
+        noise = draw(cell.shape, points, cell.runs, 1, rng)[:, :, 0].T
+        noise = noise - truth(cell.shape, 1, "mean")
+        process = np.cumsum(noise, axis=1) / np.sqrt(np.arange(1, points + 1))
+        error = process.std(axis=0, ddof=1) / math.sqrt(cell.runs)
+        if not (error > 0).all():
+            tally.add("max-t", "curve", np.zeros(1), np.zeros(1), 0.0)
+            continue
+        critical = curves.max_t_quantile(process, LEVEL, rng, draws=500)
+        largest = np.abs(process.mean(axis=0) / error).max()
+        tally.add("max-t", "curve", np.array(largest - critical), np.array(largest + critical), 0.0)
+
+
+def _family_group(cell: Cell, sets: int, tally: Tally) -> None:
+    """Three methods against one control: do all three intervals hold together?"""
+    rng = cell.rng()
+    methods = [draw(cell.shape, sets, cell.runs, cell.tasks, rng) for _ in range(4)]
+    contrasts = [
+        {
+            (m, task): sign / cell.tasks
+            for m, sign in ((a, 1), (3, -1))
+            for task in range(cell.tasks)
+        }
+        for a in range(3)
+    ]
+    for index in range(sets):
+        values = [method[index] for method in methods]
+        strata = multiplicity.strata(dict(enumerate(values)))
+        level = multiplicity.simultaneous_level(strata, contrasts, LEVEL, rng, draws=1_000)
+        moments = [welch.difference_moments(value, values[3]) for value in values[:3]]
+        ends = [welch.bounds(moment, level) for moment in moments]
+        # Hold together: the family covers if the worst of its three covers.
+        low = np.max([low for low, _ in ends])
+        high = np.min([high for _, high in ends])
+        tally.add("simultaneous-t", "difference", low, high, 0.0)
+
+
+Group = Callable[[Cell, int, Tally], None]
+# Group → (function, data sets per cell, shapes, numbers of tasks).
+GROUPS: dict[str, tuple[Group, int, tuple[str, ...], tuple[int, ...]]] = {
+    "t": (_t_group, 20_000, SHAPES, TASKS),
+    "bounded": (_bounded_group, 4_000, _BOUNDED, TASKS),
+    "bootstrap": (_bootstrap_group, 2_000, SHAPES, TASKS),
+    "improvement": (_improvement_group, 10_000, SHAPES, TASKS),
+    "profile": (_profile_group, 4_000, _SMOOTH, TASKS),
+    "family": (_family_group, 2_000, ("gaussian", "skewed", "bimodal", "fractions"), TASKS),
+    "curve": (_curve_group, 2_000, ("gaussian", "skewed", "bimodal"), (1,)),
+}
+
+
+def cells() -> Iterator[Cell]:
+    """Yields every cell of the table."""
+    for group, (_, _, shapes, tasks) in GROUPS.items():
+        for shape in shapes:
+            for number in tasks:
+                for runs in RUNS:
+                    yield Cell(group, shape, runs, number)
+
+
+def simulate(cell: Cell, sets: int | None = None) -> list[dict[str, Any]]:
+    """Returns the table's rows of one cell.
+
+    Args:
+        cell: Which.
+        sets: Data sets; the shipped table's number unless given.
+    """
+    function, default, _, _ = GROUPS[cell.group]
+    tally = Tally()
+    function(cell, default if sets is None else sets, tally)
+    rows = []
+    for (kind, estimand), (count, hits, degenerate, width) in tally.rows.items():
+        share = hits / count
+        rows.append(
+            {
+                "kind": kind,
+                "estimand": estimand,
+                "shape": cell.shape,
+                "runs": cell.runs,
+                "tasks": cell.tasks,
+                "coverage": round(share, 5),
+                "error": round(math.sqrt(max(share * (1 - share), 1 / count) / count), 5),
+                "zero_width": round(degenerate / count, 5),
+                "width": float(f"{width / max(count - degenerate, 1):.5g}"),
+                "sets": int(count),
+            }
+        )
+    return rows
+
+
+def write(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Writes the table, one row per line so that changes can be read."""
+    lines = ",\n  ".join(json.dumps(row) for row in rows)
+    head = json.dumps({"level": LEVEL, "command": "pacebench coverage"})[1:-1]
+    path.write_text(f'{{{head}, "rows": [\n  {lines}\n]}}\n', encoding="utf-8")

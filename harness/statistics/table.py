@@ -1,0 +1,77 @@
+"""The table of runs as the analysis asks it: scores, bounds and random streams by name."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from harness.statistics.missing import Completion, Range
+from harness.statistics.scores import RunScore, Scores
+from harness.statistics.specification import SUITE, StatisticsSpec
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """All planned runs, with streams and scores by name.
+
+    Attributes:
+        spec: The declared analysis.
+        completion: The runs after the policy for missing ones.
+        ranges: (worst, best) by column and setup.
+        methods: Methods, sorted.
+        setups: Setups, sorted.
+        seed: Root of all streams.
+    """
+
+    spec: StatisticsSpec
+    completion: Completion
+    ranges: dict[str, dict[str, Range]]
+    methods: tuple[str, ...]
+    setups: tuple[str, ...]
+    seed: np.random.SeedSequence
+
+    def rng(self, *names: str) -> np.random.Generator:
+        """Returns a stream of its own for a purpose, whatever else is computed."""
+        digest = hashlib.sha256("\0".join(names).encode()).digest()[:16]
+        words = tuple(int(word) for word in np.frombuffer(digest, dtype="<u4"))
+        key = (*self.seed.spawn_key, *words)
+        return np.random.default_rng(np.random.SeedSequence(self.seed.entropy, spawn_key=key))
+
+    def scope_setups(self, scope: str) -> tuple[str, ...]:
+        """Returns the setups of a scope."""
+        return self.setups if scope == SUITE else (scope,)
+
+    def scores(self, which: str, method: str, scope: str, column: str) -> Scores | None:
+        """Returns the scores of a frame; seeds that lack a score on any setup are left out."""
+        frame: pd.DataFrame = getattr(self.completion, which)
+        setups = self.scope_setups(scope)
+        rows = frame[(frame["method"] == method) & frame["setup"].isin(setups)]
+        lacking = set(rows.loc[rows[column].isna(), "seed"])
+        kept = rows[~rows["seed"].isin(lacking)]
+        runs = zip(kept["setup"], kept["seed"], kept[column], strict=True)
+        entries = [RunScore(str(s), int(seed), float(value)) for s, seed, value in runs]
+        return Scores.from_runs(method, entries) if entries else None
+
+    def unresolved(self, scope: str, *methods: str) -> int:
+        """Returns how many planned runs of some methods have no score."""
+        setups = self.scope_setups(scope)
+        cells = self.completion.accounting
+        return sum(c.unresolved for c in cells if c.method in methods and c.setup in setups)
+
+    def bounds(self, scope: str, column: str) -> tuple[float, float] | None:
+        """Returns the smallest and largest possible score, if declared for all setups."""
+        ends: list[float] = []
+        for setup in self.scope_setups(scope):
+            for end in self.ranges[column][setup]:
+                if end is None or not np.isfinite(end):
+                    return None
+                ends.append(end)
+        return min(ends), max(ends)
+
+    def scopes(self, column: str) -> tuple[str, ...]:
+        """Returns the scopes on which a column is reported."""
+        suite = column in self.spec.comparable and len(self.setups) > 1
+        return (*self.setups, SUITE) if suite else self.setups

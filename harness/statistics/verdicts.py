@@ -1,0 +1,147 @@
+"""What a comparison shows (better, worse, equivalent, inconclusive) and the sentence saying so.
+
+The report prints these sentences and no others. Not rejecting a difference is never called
+equality.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from harness.errors import UserError
+from harness.statistics import welch
+from harness.statistics.interval import Interval
+
+
+class Outcome(StrEnum):
+    """The four things a comparison can show."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    EQUIVALENT = "equivalent"
+    INCONCLUSIVE = "inconclusive"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict on one comparison, with all that its sentence needs.
+
+    Attributes:
+        outcome: What the comparison shows.
+        method: The method.
+        control: What it was compared with.
+        scope: The setup, or `suite` for the mean over setups.
+        measure: What was compared, in words.
+        interval: Interval of the difference method − control; None where there is none.
+        p_value: p-value of the difference that the verdict rests on.
+        equivalence_p: p-value of equivalence; None without a declared effect.
+        adjusted: Whether both are adjusted for a declared family.
+        alpha: Level of the decision.
+        sesoi: Smallest effect of interest, if declared.
+        mde: Minimum detectable effect, where inconclusive and computable.
+        power: Power that `mde` refers to.
+        confirmatory: Whether the comparison was declared and the study kept to its plan.
+        blocked: Why a verdict was withheld; empty where it was not.
+    """
+
+    outcome: Outcome
+    method: str
+    control: str
+    scope: str
+    measure: str
+    interval: Interval | None
+    p_value: float | None
+    equivalence_p: float | None
+    alpha: float
+    adjusted: bool = True
+    sesoi: float | None = None
+    mde: float | None = None
+    power: float = 0.8
+    confirmatory: bool = True
+    blocked: str = ""
+
+    def sentence(self) -> str:
+        """Returns the claim in plain English."""
+        where = "Over all setups" if self.scope == "suite" else f"On {self.scope}"
+        pair = f"{self.method} and {self.control}"
+        claim = {
+            Outcome.BETTER: f"{where}, {self.method} is better than {self.control} in "
+            f"{self.measure}",
+            Outcome.WORSE: f"{where}, {self.method} is worse than {self.control} in {self.measure}",
+            Outcome.EQUIVALENT: f"{where}, {pair} differ in {self.measure} by less than the "
+            f"declared smallest effect of interest ({_number(self.sesoi)})",
+            Outcome.INCONCLUSIVE: f"{where}, the runs cannot tell {pair} apart in {self.measure}",
+        }[self.outcome]
+        text = f"{claim} ({self._evidence()})"
+        if self.blocked:
+            text = f"{where}, no verdict on {pair} in {self.measure}: {self.blocked}"
+        elif self.outcome is Outcome.INCONCLUSIVE and self.mde is not None:
+            text += (
+                f"; a true difference of {_number(self.mde)} would have been found with "
+                f"{self.power:.0%} probability, smaller ones less often"
+            )
+        return f"{text}." if self.confirmatory else f"Exploratory: {text[0].lower()}{text[1:]}."
+
+    def _evidence(self) -> str:
+        parts = []
+        if self.interval is not None:
+            i = self.interval
+            parts.append(
+                f"difference {_number(i.estimate)}, {i.level:.0%} interval {_number(i.low)} to "
+                f"{_number(i.high)}"
+            )
+        if self.outcome is Outcome.EQUIVALENT and self.equivalence_p is not None:
+            parts.append(f"equivalence {self._p(self.equivalence_p)}")
+        elif self.p_value is not None:
+            parts.append(self._p(self.p_value))
+        if self.interval is not None:
+            parts.append(f"{self.interval.runs} runs each")
+        return ", ".join(parts) or "no run varies"
+
+    def _p(self, value: float) -> str:
+        name = "adjusted p" if self.adjusted else "unadjusted p"
+        return f"{name} < 0.001" if value < 0.001 else f"{name} = {value:.3f}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns plain values, with the sentence."""
+        record = asdict(self)
+        record["outcome"] = self.outcome.value
+        record["interval"] = self.interval.to_dict() if self.interval is not None else None
+        record["sentence"] = self.sentence()
+        return record
+
+
+def tost(moments: welch.Moments, sesoi: float) -> float:
+    """Returns the p-value of two one-sided tests that the difference lies within ± `sesoi`."""
+    if sesoi <= 0:
+        raise UserError(f"The smallest effect of interest must be positive, not {sesoi:g}.")
+    above, _ = welch.one_sided(moments, -sesoi)
+    _, below = welch.one_sided(moments, sesoi)
+    return float(max(above, below))
+
+
+def decide(
+    difference: float,
+    p_value: float | None,
+    equivalence_p: float | None,
+    alpha: float,
+    *,
+    higher_is_better: bool = True,
+) -> Outcome:
+    """Returns what the p-values allow to be said.
+
+    Equivalence comes first: a difference that is surely smaller than the smallest effect of
+    interest is not called better, however surely it is not zero.
+    """
+    if equivalence_p is not None and equivalence_p <= alpha:
+        return Outcome.EQUIVALENT
+    if p_value is not None and p_value <= alpha and difference != 0:
+        improved = (difference > 0) == higher_is_better
+        return Outcome.BETTER if improved else Outcome.WORSE
+    return Outcome.INCONCLUSIVE
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g}".replace("-", "−")

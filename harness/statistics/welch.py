@@ -1,0 +1,85 @@
+"""The stratified Welch–Satterthwaite t: means and differences of means over tasks.
+
+Every task of every method is a stratum with its own variance. The estimate is the equally weighted
+mean of the tasks' means; its variance is the sum of the strata's, and its degrees of freedom are
+Satterthwaite's. Arrays are (…, runs, tasks), so a simulation runs the code that the report runs.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import stats
+
+from harness.statistics.scores import FloatArray
+
+
+class Moments(NamedTuple):
+    """Estimate, standard error and degrees of freedom, over any leading axes."""
+
+    estimate: FloatArray
+    error: FloatArray
+    df: FloatArray
+
+
+def mean_moments(values: FloatArray) -> Moments:
+    """Returns the moments of the mean over tasks of the tasks' means."""
+    runs, tasks = values.shape[-2:]
+    variances = values.var(axis=-2, ddof=1) / runs / tasks**2
+    return pool(values.mean(axis=(-2, -1)), variances, np.full(tasks, runs - 1.0))
+
+
+def difference_moments(a: FloatArray, b: FloatArray) -> Moments:
+    """Returns the moments of the difference a − b of two independent methods."""
+    tasks = a.shape[-1]
+    variances = np.concatenate(
+        [
+            a.var(axis=-2, ddof=1) / a.shape[-2] / tasks**2,
+            b.var(axis=-2, ddof=1) / b.shape[-2] / tasks**2,
+        ],
+        axis=-1,
+    )
+    dfs = np.repeat([a.shape[-2] - 1.0, b.shape[-2] - 1.0], tasks)
+    return pool(a.mean(axis=(-2, -1)) - b.mean(axis=(-2, -1)), variances, dfs)
+
+
+def paired_moments(a: FloatArray, b: FloatArray) -> Moments:
+    """Returns the moments of the mean difference of runs paired by seed; only where declared."""
+    return mean_moments(a - b)
+
+
+def pool(estimate: FloatArray, variances: FloatArray, dfs: FloatArray) -> Moments:
+    """Adds the strata's variances and gives Satterthwaite's degrees of freedom of the sum."""
+    total = variances.sum(axis=-1)
+    # Satterthwaite's ratio is scale-free, so dividing by the total first avoids underflow.
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = variances / total[..., None]
+        df = 1.0 / (shares**2 / dfs).sum(axis=-1)
+    df = np.where(total > 0, df, dfs.sum())
+    return Moments(np.asarray(estimate), np.sqrt(total), np.asarray(df))
+
+
+def bounds(moments: Moments, level: float) -> tuple[FloatArray, FloatArray]:
+    """Returns the ends of the two-sided t interval."""
+    half = stats.t.ppf(0.5 + level / 2, moments.df) * moments.error
+    return np.asarray(moments.estimate - half), np.asarray(moments.estimate + half)
+
+
+def statistic(moments: Moments, null: float = 0.0) -> FloatArray:
+    """Returns the t statistic; 0/0 counts as 0 and a difference without spread as infinite."""
+    shift = np.asarray(moments.estimate - null)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        t = shift / moments.error
+    return np.where(shift == 0, 0.0, t)
+
+
+def p_value(moments: Moments, null: float = 0.0) -> FloatArray:
+    """Returns the two-sided p-value of the t test."""
+    return np.asarray(2 * stats.t.sf(np.abs(statistic(moments, null)), moments.df))
+
+
+def one_sided(moments: Moments, null: float) -> tuple[FloatArray, FloatArray]:
+    """Returns the p-values against "estimate ≤ null" and against "estimate ≥ null"."""
+    t = statistic(moments, null)
+    return np.asarray(stats.t.sf(t, moments.df)), np.asarray(stats.t.cdf(t, moments.df))
