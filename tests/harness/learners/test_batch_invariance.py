@@ -1,0 +1,117 @@
+"""What an agent computes does not depend on who trains beside it, to the last bit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.learners.batched.network import Layout, StackedPolicy
+from harness.learners.batched.update import Rollout, Updater
+from harness.learners.ppo import PPOParams
+from harness.records import RunResult
+from harness.seeding import RunSeed
+from harness.training import train
+from tests.harness.training.cells import make_cell
+
+
+def fingerprint(result: RunResult) -> str:
+    """Returns a hash of everything in a record but the clocks and the machine."""
+    updates = {name: column for name, column in result.updates.items() if name != "seconds"}
+    said: dict[str, Any] = {
+        "seed": result.seed.model_dump(mode="json"),
+        "status": result.status,
+        "reason": result.reason,
+        "steps": result.env_steps,
+        "evaluations": result.evaluations,
+        "updates": updates,
+    }
+    digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode())
+    for name, array in sorted(result.policy.items()):
+        digest.update(name.encode() + array.tobytes())
+    return digest.hexdigest()
+
+
+def fingerprints(cell: Any, indices: list[int]) -> dict[int, str]:
+    results = train(cell, [RunSeed(root=5, index=i) for i in indices])
+    assert [r.seed.index for r in results] == indices
+    return {r.seed.index: fingerprint(r) for r in results}
+
+
+BATCHES = [[0], [3], [1, 0], [0, 1, 2], [2, 4, 0, 3, 1], [9, 8, 7, 6, 5, 4, 3, 2, 1, 0]]
+
+
+@pytest.mark.parametrize(
+    ("setup", "params"),
+    [
+        ("point-mass-2", {}),
+        # Odd sizes everywhere: no product, sum or row starts on a round number.
+        (
+            "point-mass-1",
+            {"n_envs": 7, "n_steps": 101, "batch_size": 37, "net_arch": [17, 5], "norm_obs": True},
+        ),
+        ("point-mass-2", {"norm_reward": True, "target_kl": 0.01, "n_epochs": 4}),
+    ],
+)
+def test_records_are_the_same_in_any_batch(setup: str, params: dict[str, Any]) -> None:
+    cell = make_cell(setup, budget=2000, steps=(2000,), params=params, threshold=0.5)
+    seen: dict[int, str] = {}
+    for batch in BATCHES:
+        for index, found in fingerprints(cell, batch).items():
+            assert seen.setdefault(index, found) == found, f"seed {index} in batch {batch}"
+    assert len(set(seen.values())) == 10, "different seeds must differ"
+
+
+def test_records_are_the_same_in_a_fresh_process() -> None:
+    cell = make_cell(budget=2000, steps=(2000,))
+    here = fingerprints(cell, [2, 0])
+    script = (
+        "import json, sys\n"
+        "from harness.study.specs import Cell\n"
+        "from tests.harness.learners.test_batch_invariance import fingerprints\n"
+        "cell = Cell.model_validate_json(sys.stdin.read())\n"
+        "print(json.dumps(fingerprints(cell, [0, 1, 2])))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        input=cell.model_dump_json(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    there = {int(k): v for k, v in json.loads(done.stdout.splitlines()[-1]).items()}
+    assert {k: there[k] for k in here} == here
+
+
+@given(
+    sizes=st.tuples(st.integers(1, 9), st.integers(1, 5), st.integers(2, 70), st.integers(1, 70)),
+    agents=st.integers(2, 12),
+    activation=st.sampled_from(["tanh", "relu"]),
+    seed=st.integers(0, 2**32),
+)
+def test_an_update_of_any_shape_is_the_same_alone(
+    sizes: tuple[int, int, int, int], agents: int, activation: Any, seed: int
+) -> None:
+    observation, action, batch, hidden = sizes
+    rng = np.random.default_rng(seed)
+    layout = Layout(observation, action, (hidden, 64))
+    packed = rng.standard_normal((agents, 2 * batch, observation + action + 4), dtype=np.float32)
+    params = PPOParams(batch_size=batch, n_epochs=2, activation=activation)
+    chosen = int(rng.integers(agents))
+    after = []
+    for members in (list(range(agents)), [chosen]):
+        policy = StackedPolicy(layout, len(members), activation)
+        for k, member in enumerate(members):
+            policy.initialise(k, np.random.SeedSequence(member), True, 0.3)
+        rollout = Rollout(packed[members], observation, action)
+        orders = [np.random.default_rng(member) for member in members]
+        Updater(policy, params).update(rollout, orders, np.ones(len(members), dtype=np.bool_))
+        after.append(policy.params[members.index(chosen)].numpy().tobytes())
+    assert after[0] == after[1]

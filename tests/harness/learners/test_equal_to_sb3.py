@@ -1,0 +1,237 @@
+"""One iteration of `ppo` is one iteration of Stable-Baselines3's PPO, number by number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from stable_baselines3.common.callbacks import BaseCallback
+
+import envs
+from harness import learners
+from harness.learners.batched.agents import BatchedPPO
+from harness.learners.ppo import PPOParams
+from harness.learners.sb3_agents import PPOAgent
+from harness.learners.sb3_env import PracticeVecEnv
+from harness.seeding import RunSeed
+from harness.study.specs import ScheduleCell
+from harness.training.pacing import Pacer
+from harness.training.practice import Practice, Step
+from tests.harness.training.cells import curriculum_of
+
+COPIES, STEPS = 8, 112
+
+
+class _Silent(BaseCallback):
+    def _on_step(self) -> bool:
+        return True
+
+
+@dataclass
+class Recorded:
+    """What Stable-Baselines3 saw and did in one iteration."""
+
+    before: dict[str, NDArray[np.float32]]
+    after: dict[str, NDArray[np.float32]]
+    first_obs: NDArray[np.float64]
+    steps: list[Step]
+    noise: NDArray[np.float32]
+    orders: list[NDArray[np.int64]]
+    buffer: dict[str, NDArray[np.float32]]
+
+
+class _RecordingPractice(Practice):
+    recorded: list[Step]
+
+    def step(self, actions: NDArray[np.floating]) -> Step:
+        step = super().step(actions)
+        self.recorded.append(Step(*map(_seen, step)))
+        return step
+
+
+def _seen(array: NDArray[Any]) -> NDArray[Any]:
+    """Returns a copy as Stable-Baselines3 is given it: rounded to float32."""
+    return array.copy() if array.dtype == bool else array.astype(np.float32).astype(np.float64)
+
+
+@dataclass
+class _Replay:
+    """The recorded steps of several seeds, as one practice."""
+
+    recordings: list[Recorded]
+    broken: dict[int, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.obs = np.concatenate([r.first_obs for r in self.recordings])
+        self.restarted = list(range(len(self.recordings)))
+        self._steps = iter(range(STEPS))
+
+    def step(self, actions: NDArray[np.floating]) -> Step:
+        t = next(self._steps)
+        parts = zip(*(r.steps[t] for r in self.recordings), strict=True)
+        return Step(*(np.concatenate(part) for part in parts))
+
+
+class _Scripted:
+    """Stands in for a generator: gives out prepared numbers."""
+
+    def __init__(self, *prepared: NDArray[Any]) -> None:
+        self._prepared = iter(prepared)
+
+    def standard_normal(self, shape: Any, dtype: Any) -> NDArray[Any]:
+        noise = next(self._prepared)
+        assert noise.shape == shape
+        return noise
+
+    def permutation(self, n: int) -> NDArray[np.int64]:
+        order = next(self._prepared)
+        assert len(order) == n
+        return order
+
+
+def record(setup_name: str, params: PPOParams, index: int) -> Recorded:
+    """Runs one iteration of Stable-Baselines3 and writes everything down."""
+    setup = envs.setup(setup_name)
+    seed = RunSeed(root=7, index=index)
+    rng = np.random.default_rng([7, index])
+    pacer = Pacer(curriculum_of("initial", setup), rng, ScheduleCell(), COPIES, 1)
+    practice = _RecordingPractice(setup, [seed], [pacer], COPIES)
+    practice.recorded = []
+    agent = PPOAgent(params, practice.observation_space, practice.action_space, [seed])
+    practice.restart([0])
+    first = _seen(practice.obs)
+    agent._attach(PracticeVecEnv(practice))
+    agent._restart()
+    model = agent.model
+    # Away from the initial point, where advantages hardly matter and the clip never binds.
+    with torch.no_grad():
+        for parameter in model.policy.parameters():
+            parameter += 0.1 * torch.from_numpy(
+                rng.standard_normal(tuple(parameter.shape)).astype(np.float32)
+            )
+        # Downwards, so that some pass the gate, some hit the wall, and some dawdle to the horizon.
+        model.policy.action_net.bias[1] -= 3.0
+    before = agent.policy(0)
+    _, callback = model._setup_learn(STEPS * COPIES, _Silent(), reset_num_timesteps=False)
+    with agent._streams.installed():
+        model.collect_rollouts(model.env, callback, model.rollout_buffer, STEPS)
+        names = ("observations", "actions", "log_probs", "advantages", "returns", "values")
+        buffer = {n: np.array(getattr(model.rollout_buffer, n)) for n in names}
+        with torch.no_grad():
+            flat = torch.from_numpy(buffer["observations"].reshape(STEPS * COPIES, -1))
+            normal = model.policy.get_distribution(flat).distribution
+            taken = torch.from_numpy(buffer["actions"].reshape(STEPS * COPIES, -1))
+            noise = ((taken - normal.mean) / normal.stddev).numpy().reshape(STEPS, COPIES, -1)
+        np.random.seed(index)  # noqa: NPY002 - the minibatch order of Stable-Baselines3
+        model.train()
+    orders_rng = np.random.RandomState(index)
+    orders = [orders_rng.permutation(STEPS * COPIES) for _ in range(params.n_epochs)]
+    return Recorded(before, agent.policy(0), first, practice.recorded, noise, orders, buffer)
+
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "all options": {
+        "clip_range_vf": 0.2,
+        "ent_coef": 0.01,
+        "vf_coef": 0.7,
+        "max_grad_norm": 0.3,
+        "gae_lambda": 0.9,
+        "activation": "relu",
+        "net_arch": (48, 20, 16),
+        "batch_size": 128,
+    },
+    "early stopping": {"target_kl": 0.002, "learning_rate": 3e-3},
+    "a last minibatch that is smaller": {"batch_size": 100},
+    "unnormalised advantages": {"normalize_advantage": False},
+    "normalised observations and rewards": {"norm_obs": True, "norm_reward": True},
+}
+
+
+CASES = [("default", 1), ("default", 3), ("default", 10)] + [
+    (variant, 3) for variant in VARIANTS if variant != "default"
+]
+
+
+@pytest.mark.filterwarnings("ignore:You have specified a mini-batch size")
+@pytest.mark.parametrize("setup", ["point-mass-1", "point-mass-2"])
+@pytest.mark.parametrize(("variant", "count"), CASES)
+def test_one_iteration_equals_stable_baselines3(setup: str, count: int, variant: str) -> None:
+    chosen = {"n_epochs": 2, "log_std_init": 1.0, "gamma": 0.95, **VARIANTS[variant]}
+    params = PPOParams(n_envs=COPIES, n_steps=STEPS, **chosen)
+    recordings = [record(setup, params, k) for k in range(count)]
+    ends = [np.concatenate([s.truncated for s in r.steps]) for r in recordings]
+    crashes = [np.concatenate([s.terminated for s in r.steps]) for r in recordings]
+    assert any(e.any() for e in ends), "truncations must be present"
+    assert any(c.any() for c in crashes), "terminations must be present"
+
+    space = envs.make_batch(setup, 1, 0)
+    seeds = [RunSeed(root=7, index=k) for k in range(count)]
+    agents = BatchedPPO(params, space.observation_space, space.action_space, seeds)
+    for k, recorded in enumerate(recordings):
+        agents.load_policy(k, recorded.before | _unit_moments(params, recorded))
+    agents.normaliser = _fresh(agents, params)
+    agents._noise_rngs = [_Scripted(r.noise) for r in recordings]  # type: ignore[misc]
+    agents._order_rngs = [_Scripted(*r.orders) for r in recordings]  # type: ignore[misc]
+
+    last = agents.collect(_Replay(recordings))  # type: ignore[arg-type]
+    agents.estimate(last)
+    d, a = agents._rollout.observation, agents._rollout.action
+    for k, recorded in enumerate(recordings):
+        ours = np.moveaxis(agents._packed[k], 1, 0)
+        columns = dict(zip(("log_probs", "advantages", "returns", "values"), range(4), strict=True))
+        # Stable-Baselines3 takes the moments of a batch in float32, we in float64; the first
+        # observations, all alike, have hardly any variance to divide by.
+        np.testing.assert_allclose(
+            ours[..., :d], recorded.buffer["observations"], rtol=1e-5, atol=5e-5
+        )
+        for name, i in columns.items():
+            np.testing.assert_allclose(
+                ours[..., d + a + i], recorded.buffer[name], rtol=1e-4, atol=2e-5, err_msg=name
+            )
+    agents.updater.update(agents._rollout, agents._order_rngs, agents._alive)
+    for k, recorded in enumerate(recordings):
+        ours_now = agents.policy(k)
+        for name, theirs in recorded.after.items():
+            if name.startswith("obs_"):
+                continue
+            assert np.abs(theirs - recorded.before[name]).max() > 1e-5, f"{name} did not move"
+            np.testing.assert_allclose(ours_now[name], theirs, rtol=0, atol=1e-5, err_msg=name)
+
+
+def _unit_moments(params: PPOParams, recorded: Recorded) -> dict[str, NDArray[np.float32]]:
+    if not params.norm_obs:
+        return {}
+    shape = recorded.first_obs.shape[-1:]
+    return {"obs_mean": np.zeros(shape, np.float32), "obs_var": np.ones(shape, np.float32)}
+
+
+def _fresh(agents: BatchedPPO, params: PPOParams) -> Any:
+    space = agents._rollout.observation
+    return type(agents.normaliser)(
+        agents.count,
+        params.n_envs,
+        space,
+        norm_obs=params.norm_obs,
+        norm_reward=params.norm_reward,
+        clip_obs=params.clip_obs,
+        clip_reward=params.clip_reward,
+        gamma=params.gamma,
+    )
+
+
+def test_parameters_have_stable_baselines3_names_and_defaults() -> None:
+    import inspect
+
+    from stable_baselines3 import PPO, SAC
+
+    for model, params in ((PPO, learners.PPOParams), (SAC, learners.SACParams)):
+        theirs = inspect.signature(model).parameters
+        shared = set(params.model_fields) & set(theirs)
+        assert len(shared) >= 10
+        for name in shared - {"n_steps", "buffer_size"}:
+            assert params.model_fields[name].default == theirs[name].default, name
