@@ -18,21 +18,35 @@ from curricula.selfpaced import SelfPaced
 from curricula.uniform import Uniform
 
 # Importing registers, and in this order, which `names()` and every table keep.
-from curricula.controls import Control  # isort: skip
-from curricula.spgl import taylor_bound  # isort: skip
+from curricula.controls import Control, Default, Initial, Linear, UniformControl  # isort: skip
+from curricula.spdl import Spdl, SpdlSqp  # isort: skip
+from curricula.spgl import Spgl, taylor_bound  # isort: skip
+from curricula.shared import SpglShared  # isort: skip
+from curricula.exact import SpglExact, SpglExactKl, SpglJoint  # isort: skip
 
 __all__ = [
     "Capabilities",
     "Control",
     "Curriculum",
     "CurriculumError",
+    "Default",
     "DuplicateNameError",
     "Gaussian",
+    "Initial",
+    "Linear",
     "Option",
     "Proposal",
     "ScaledFamily",
     "SelfPaced",
+    "Spdl",
+    "SpdlSqp",
+    "Spgl",
+    "SpglExact",
+    "SpglExactKl",
+    "SpglJoint",
+    "SpglShared",
     "Uniform",
+    "UniformControl",
     "UnknownNameError",
     "UpdateRecord",
     "get",

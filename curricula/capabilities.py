@@ -29,6 +29,8 @@ class Capabilities:
             many nats KL(p‖ψ) of the target and stays there; 0 means exactly.
         equivariant: Permuting samples or dimensions, translating and rescaling an axis commute
             with the update; so does scaling V and V₋ together.
+        solver_tolerance: How far, as a KL in units of ε, two runs of the curriculum's own numerical
+            solver on equivalent problems may end apart; 0 for a closed form.
         raises_value: Where V is linear in the context, the performance step raises its expectation.
     """
 
@@ -40,4 +42,5 @@ class Capabilities:
     optimal: Literal["block-linear", "joint-linear"] | None = None
     converges_within: float | None = None
     equivariant: bool = False
+    solver_tolerance: float = 0.0
     raises_value: bool = False

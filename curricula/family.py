@@ -39,6 +39,7 @@ class Statistics(NamedTuple):
         theta_gap: 1 − θ.
         theta_slope: ψ̄, its gradient in θ.
         theta_pull: ω, the gradient of KL(ψ‖p) in θ.
+        weights: Each value over K and over `unit`.
         unit: The scale that the values were divided by.
         samples: The batch.
     """
@@ -49,6 +50,7 @@ class Statistics(NamedTuple):
     theta_gap: Array
     theta_slope: Array
     theta_pull: Array
+    weights: Array
     unit: float
     samples: Samples
 
@@ -136,7 +138,9 @@ class ScaledFamily:
             gap, slope = solve_lower(p.factor, gap), solve_lower(p.factor, slope)  # type: ignore[arg-type]
             theta_slope, pull = solve_lower(self.root, theta_slope), solve_lower(self.root, pull)
             theta_gap = (1.0 / theta - 1.0) @ self.root
-        return Statistics(slack / unit, gap, slope, theta_gap, theta_slope, pull, unit, samples)
+        return Statistics(
+            slack / unit, gap, slope, theta_gap, theta_slope, pull, weights, unit, samples
+        )
 
     def relative(self, theta_step: Array) -> Array:
         """Returns δθ/θ of a whitened θ-step."""

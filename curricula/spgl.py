@@ -64,10 +64,12 @@ class ScaledSelfPaced(SelfPaced):
         p, theta = self._gaussian(), self.theta
         stats = self.family.statistics(p, theta, contexts, values, slack)
         move = self._move(stats, theta, converge=converge)
+        step = "convergence" if converge else "performance"
+        if not move.accepted:
+            return self._stay(step, move.case, mean_value, move.iterations, accepted=False)
         relative = self.family.relative(move.theta_step)
         new_theta = self.family.ones if move.lands[1] else theta * (1.0 + relative)
         mean = self.target.mean if move.lands[0] else p.mean + p.unwhiten(move.mean_step)
-        step = "convergence" if converge else "performance"
         low, high = THETA_LIMITS
         smallest, largest = float(new_theta.min()), float(new_theta.max())
         if not (low < smallest and largest < high and math.isfinite(float(mean.sum()))):
@@ -85,7 +87,6 @@ class ScaledSelfPaced(SelfPaced):
             new_theta,
             predicted,
             move.iterations,
-            move.accepted,
         )
 
     def _effective_samples(self, contexts: Array, old: Any, new: Any) -> float:
@@ -153,25 +154,29 @@ class Spgl(ScaledSelfPaced):
     requires_epsilon_below: ClassVar[float | None] = 0.25
 
     def _move(self, stats: Statistics, theta: Array, *, converge: bool) -> Move:
-        mean = self._mean_step(stats, converge=converge)
-        spread = self._theta_step(stats, theta, converge=converge)
+        mean = self._mean_step(stats, self.epsilon, converge=converge)
+        spread = self._theta_step(stats, theta, self.epsilon, converge=converge)
         return Move(
             mean.delta,
             spread.delta,
             f"{mean.case}/{spread.case}",
             (mean.case == "free", spread.case == "free"),
+            mean.iterations + spread.iterations,
+            mean.accepted and spread.accepted,
         )
 
-    def _mean_step(self, stats: Statistics, *, converge: bool) -> steps.Step:
+    def _mean_step(self, stats: Statistics, epsilon: float, *, converge: bool) -> steps.Step:
         if not converge:
-            return steps.ascent(stats.mean_slope, math.sqrt(2.0 * self.epsilon))
-        return steps.approach(stats.slack, stats.mean_slope, stats.mean_gap, self.epsilon)
+            return steps.ascent(stats.mean_slope, math.sqrt(2.0 * epsilon))
+        return steps.approach(stats.slack, stats.mean_slope, stats.mean_gap, epsilon)
 
-    def _theta_step(self, stats: Statistics, theta: Array, *, converge: bool) -> steps.Step:
+    def _theta_step(
+        self, stats: Statistics, theta: Array, epsilon: float, *, converge: bool
+    ) -> steps.Step:
         if not converge:
-            return steps.ascent(stats.theta_slope, 2.0 * math.sqrt(self.epsilon))
+            return steps.ascent(stats.theta_slope, 2.0 * math.sqrt(epsilon))
         return steps.descend(
-            stats.slack, stats.theta_slope, stats.theta_pull, stats.theta_gap, self.epsilon
+            stats.slack, stats.theta_slope, stats.theta_pull, stats.theta_gap, epsilon
         )
 
 

@@ -24,11 +24,14 @@ class Step(NamedTuple):
 
     The cases are `free` (no constraint binds: land on the target), `kl` (the budget binds),
     `value` (the value constraint binds), `both`, `ascent` for a performance step, and `stationary`
-    where there is no direction to go.
+    where there is no direction to go. Where a solver found the step, it says how hard that was and
+    whether the result could be used.
     """
 
     delta: Array
     case: str
+    iterations: int = 0
+    accepted: bool = True
 
 
 def ascent(slope: Array, radius: float) -> Step:
