@@ -46,10 +46,9 @@ def available_workers() -> int:
 
 
 def _rollout_steps(cell: Cell) -> int:
-    from harness import learners
+    from harness.training.task import Task
 
-    kind = learners.get(cell.learner.name)
-    return int(kind.rollout_steps(kind.Params.model_validate(cell.learner.params)))
+    return Task.of(cell).rollout_steps
 
 
 def _training_rates(cell: Cell, seeds: int) -> tuple[float, float]:
@@ -82,9 +81,9 @@ def _training_rates(cell: Cell, seeds: int) -> tuple[float, float]:
 
 def _update_seconds(cell: Cell) -> float:
     """Returns the median seconds of one update of the cell's curriculum."""
-    from harness.training.curriculum import make_curriculum
+    from harness.training.task import Task
 
-    curriculum = make_curriculum(cell)
+    curriculum = Task.of(cell).curriculum()
     rng = np.random.default_rng(0)
     threshold = cell.curriculum.threshold or 0.0
     seconds = []

@@ -79,8 +79,10 @@ class Summary:
         if self.detectable is None:
             yield Text("With one seed per cell nothing can be compared; raise seeds.count.")
         else:
+            one = self.comparisons == 1
+            family = "one comparison" if one else f"{self.comparisons} comparisons, Holm"
             yield Text(
-                f"Minimum detectable effect (80 % power, {self.comparisons} comparisons, Holm): "
+                f"Minimum detectable effect (80 % power, {family}): "
                 f"{self.detectable:.2f} standard deviations between seeds."
             )
 
