@@ -18,13 +18,11 @@ from envs.setup import Anchors, Setup
 from harness.errors import UserError
 from harness.records import Status
 from harness.statistics import estimands
+from harness.statistics.missing import FLOORED
 from harness.study.models import Study
 
 # How a run's numbers came about.
 MEASURED, FLOOR, UNRESOLVED = "measured", "floor", "unresolved"
-
-# Statuses that are the method's own doing: the run scores the floor.
-FLOORED = (Status.DIVERGED, Status.TIMEOUT, Status.CRASHED)
 
 # The columns that hold scores, as the study file names its estimands.
 SCORES = ("return", "normalised", "success", "auc", "cvar")
@@ -32,20 +30,24 @@ SCORES = ("return", "normalised", "success", "auc", "cvar")
 CVAR_SHARE = 0.2
 
 
+# What identifies a run in every frame; two labels may share one run id.
+KEY = ["label", "run_id"]
+
+
 class Results(Protocol):
-    """What `harness.load_results` returns, as far as it is needed here.
+    """What `harness.load_results` returns, as far as it is needed here."""
 
-    Attributes:
-        runs: One row per manifest entry; a run without results has the status `missing`.
-        evaluations: `run_id` and the evaluation episodes of every run.
-        updates: `run_id` and the curriculum updates of every run.
-        manifest: The manifest as plain data.
-    """
+    @property
+    def runs(self) -> pd.DataFrame:
+        """One row per manifest entry."""
 
-    runs: pd.DataFrame
-    evaluations: pd.DataFrame
-    updates: pd.DataFrame
-    manifest: dict[str, Any]
+    @property
+    def evaluations(self) -> pd.DataFrame:
+        """One row per evaluation episode."""
+
+    @property
+    def updates(self) -> pd.DataFrame:
+        """One row per curriculum update."""
 
 
 @dataclass(frozen=True)
@@ -114,10 +116,13 @@ def scale_of(setup: Setup, floor: float | None = None) -> Scale:
     )
 
 
-def target_curves(
-    results: Results, study: Study, scales: Mapping[str, Scale]
-) -> pd.DataFrame:
-    """Returns the target score of every run at every point of the evaluation grid.
+def planned(runs: pd.DataFrame) -> pd.DataFrame:
+    """Returns the runs that the study asks for: not retired, and for evaluation."""
+    return runs[runs["current"] & (runs["role"] == "evaluate")].reset_index(drop=True)
+
+
+def target_curves(results: Results, study: Study, scales: Mapping[str, Scale]) -> pd.DataFrame:
+    """Returns the target score of every planned run at every point of the evaluation grid.
 
     The deterministic policy is examined on the held-out target contexts. After a run failed by its
     own doing its curve goes on at the floor; where a run is unresolved it is missing (NaN).
@@ -128,19 +133,19 @@ def target_curves(
         scales: The scale of each setup.
 
     Returns:
-        One row per run and grid point: `run_id`, `label`, `setup`, `seed`, `step`, `return`,
-        `discounted_return`, `success`, `normalised`, `how`.
+        One row per run and grid point: `run_id`, `label`, `setup`, `seed`, `how`, `step`,
+        `return`, `discounted_return`, `success`, `normalised`.
     """
-    grid = np.asarray(study.evaluation_steps(), dtype=np.int64)
-    episodes = _examined(results.evaluations)
-    means = episodes.groupby(["run_id", "step"], observed=True)[
-        ["return", "discounted_return", "success"]
-    ].mean()
-    runs = results.runs[["run_id", "label", "setup", "seed", "status"]]
-    table = runs.merge(pd.DataFrame({"step": grid}), how="cross")
-    table = table.merge(means.reset_index(), on=["run_id", "step"], how="left")
-    table["how"] = table["status"].map(_how)
-    table.loc[table["how"] == UNRESOLVED, ["return", "discounted_return", "success"]] = np.nan
+    measures = ["return", "discounted_return", "success"]
+    means = _examined(results.evaluations).groupby([*KEY, "step"], observed=True)[measures].mean()
+    runs = _plain(planned(results.runs)[[*KEY, "setup", "seed", "status"]])
+    runs["how"] = runs.pop("status").map(_how)
+    grid = pd.DataFrame({"step": np.asarray(study.evaluation_steps(), dtype=np.int64)})
+    table = runs.merge(grid, how="cross")
+    table = table.merge(_plain(means.reset_index()), on=[*KEY, "step"], how="left")
+    table[measures] = table[measures].astype(np.float64)
+    table.loc[table["how"] == UNRESOLVED, measures] = np.nan
+    table["normalised"] = np.nan
     for name, scale in scales.items():
         here = table["setup"] == name
         failed = here & (table["how"] == FLOOR) & table["return"].isna()
@@ -155,7 +160,7 @@ def target_curves(
             f"finished but has no evaluation at step {row['step']:,}; delete the folder of that "
             "run and run the study again."
         )
-    return table.drop(columns="status")
+    return table
 
 
 def score_runs(
@@ -164,7 +169,7 @@ def score_runs(
     scales: Mapping[str, Scale],
     curves: pd.DataFrame | None = None,
 ) -> pd.DataFrame:
-    """Returns one row per run of the manifest.
+    """Returns one row per run that the study asks for.
 
     Args:
         results: The loaded results.
@@ -177,29 +182,33 @@ def score_runs(
         (`return`, `normalised`, `success`, `auc`, `cvar`; the last two normalised), and
         `steps_to_threshold` (NaN where it was not reached within the budget).
     """
-    table = results.runs.reset_index(drop=True).copy()
     curves = target_curves(results, study, scales) if curves is None else curves
+    table = _plain(planned(results.runs))
     table["how"] = table["status"].map(_how)
-    final = curves[curves["step"] == study.evaluation_steps()[-1]].set_index("run_id")
-    for column in ("return", "normalised", "success"):
-        table[column] = table["run_id"].map(final[column])
-    # Left at NaN where a grid of one point has no area.
-    table["auc"] = table["run_id"].map(_areas(curves)).astype(float)
-    table["cvar"] = table["run_id"].map(_worst_contexts(results, study, table)).astype(float)
-    table["steps_to_threshold"] = np.nan
+    last = study.evaluation_steps()[-1]
+    final = curves.loc[curves["step"] == last, [*KEY, "return", "normalised", "success"]]
+    for extra in (final, _areas(curves), _worst_contexts(results, table, study, last)):
+        table = table.merge(extra, on=KEY, how="left", validate="one_to_one")
+    table = table.merge(_first_steps(curves, scales), on=KEY, how="left", validate="one_to_one")
     for name, scale in scales.items():
         here = table["setup"] == name
         table.loc[here, "cvar"] = scale.normalise(table.loc[here, "cvar"])
-        reached = _first_steps(curves[curves["setup"] == name], scale.threshold)
-        table.loc[here, "steps_to_threshold"] = table.loc[here, "run_id"].map(reached)
         failed = here & (table["how"] == FLOOR)
         table.loc[failed, ["normalised", "cvar"]] = scale.floor
         table.loc[failed, "return"] = scale.raw(scale.floor)
+        # Left at NaN where a grid of one point has no area.
         table.loc[failed & table["auc"].notna(), "auc"] = scale.floor
         table.loc[failed, "success"] = 0.0
         # A run that reached V₋ and then failed is not counted as having reached it.
         table.loc[failed, "steps_to_threshold"] = np.nan
     return table
+
+
+def _plain(frame: pd.DataFrame) -> pd.DataFrame:
+    """Returns the frame with plain strings, because categories of two frames do not merge."""
+    kinds = ("category", "string")
+    texts = [c for c in frame.columns if str(frame[c].dtype) in kinds]
+    return frame.astype(dict.fromkeys(texts, object))
 
 
 def _how(status: str) -> str:
@@ -210,41 +219,43 @@ def _how(status: str) -> str:
 
 def _examined(evaluations: pd.DataFrame) -> pd.DataFrame:
     """Returns the episodes that count: deterministic policy, target distribution."""
-    chosen = (evaluations["distribution"] == "target") & (evaluations["policy"] == "deterministic")
-    return evaluations[chosen]
+    chosen = evaluations["current"] & (evaluations["distribution"] == "target")
+    return evaluations[chosen & (evaluations["policy"] == "deterministic")]
 
 
-def _areas(curves: pd.DataFrame) -> dict[str, float]:
-    if curves["step"].nunique() < 2:
-        return {}
-    wide = curves.pivot_table(
-        index="run_id", columns="step", values="normalised", dropna=False, observed=True
-    ).dropna()
-    steps = wide.columns.to_numpy(dtype=np.float64)
-    return {run: estimands.auc(steps, row) for run, row in zip(wide.index, wide.to_numpy(), strict=True)}
+def _areas(curves: pd.DataFrame) -> pd.DataFrame:
+    rows = [
+        (*key, estimands.auc(group["step"].to_numpy(), group["normalised"].to_numpy()))
+        for key, group in curves.groupby(KEY, sort=False)
+        if len(group) > 1 and group["normalised"].notna().all()
+    ]
+    return pd.DataFrame(rows, columns=[*KEY, "auc"]).astype({"auc": np.float64})
 
 
-def _worst_contexts(results: Results, study: Study, table: pd.DataFrame) -> dict[str, float]:
+def _worst_contexts(results: Results, table: pd.DataFrame, study: Study, step: int) -> pd.DataFrame:
     """Returns each measured run's CVaR, after checking that its examination is complete."""
     episodes = _examined(results.evaluations)
-    episodes = episodes[episodes["step"] == study.evaluation_steps()[-1]]
-    measured = set(table.loc[table["how"] == MEASURED, "run_id"])
-    worst: dict[str, float] = {}
-    for run, group in episodes.groupby("run_id", observed=True):
-        if run not in measured:
+    episodes = episodes[episodes["step"] == step]
+    measured = set(table.loc[table["how"] == MEASURED, KEY].itertuples(index=False, name=None))
+    rows = []
+    for key, group in episodes.groupby(KEY, observed=True):
+        if key not in measured:
             continue
         contexts = group["context"].to_numpy()
         if len(contexts) != study.evaluation.contexts or len(set(contexts)) != len(contexts):
             raise UserError(
-                f"run {run} has {len(contexts)} final episodes over {len(set(contexts))} contexts "
-                f"instead of one for each of {study.evaluation.contexts}; delete the folder of "
-                "that run and run the study again."
+                f"run {key[1]} has {len(contexts)} final episodes over {len(set(contexts))} "
+                f"contexts instead of one for each of {study.evaluation.contexts}; delete the "
+                "folder of that run and run the study again."
             )
-        worst[str(run)] = estimands.cvar(group["return"].to_numpy(dtype=np.float64), CVAR_SHARE)
-    return worst
+        worst = estimands.cvar(group["return"].to_numpy(dtype=np.float64), CVAR_SHARE)
+        rows.append((*key, worst))
+    return pd.DataFrame(rows, columns=[*KEY, "cvar"]).astype({"cvar": np.float64})
 
 
-def _first_steps(curves: pd.DataFrame, threshold: float) -> pd.Series:
+def _first_steps(curves: pd.DataFrame, scales: Mapping[str, Scale]) -> pd.DataFrame:
     """Returns the first grid step of each run at which its discounted target return reached V₋."""
-    reached = curves[curves["discounted_return"] >= threshold]
-    return reached.groupby("run_id", observed=True)["step"].min()
+    thresholds = curves["setup"].map({name: scale.threshold for name, scale in scales.items()})
+    reached = curves[curves["discounted_return"] >= thresholds]
+    first = reached.groupby(KEY, sort=False)["step"].min().astype(np.float64)
+    return first.rename("steps_to_threshold").reset_index()

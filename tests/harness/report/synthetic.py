@@ -28,7 +28,6 @@ class Frames:
     runs: pd.DataFrame
     evaluations: pd.DataFrame
     updates: pd.DataFrame
-    manifest: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -115,16 +114,12 @@ def frames(
                 shown = points if status == "ok" else points[: len(points) // 2]
                 evaluations.append(_episodes(run, shown, plan.budget, final, described))
                 changes.append(_updates(run, method, described, updates, plan.budget, i, m))
-    manifest = {
-        "study": plan.model_dump(mode="json"),
-        "setups": {name: setup(name).to_dict() for name in setups},
-        "provenance": {"revision": "0" * 40, "dirty": False, "versions": {"pacebench": "0"}},
-    }
+    table = pd.DataFrame(runs)
+    identity = table[["run_id", "label", "setup", "seed", "current"]]
     return Frames(
-        pd.DataFrame(runs),
-        pd.concat(evaluations, ignore_index=True),
-        pd.concat(changes, ignore_index=True),
-        manifest,
+        table,
+        identity.merge(pd.concat(evaluations, ignore_index=True), on="run_id"),
+        identity.merge(pd.concat(changes, ignore_index=True), on="run_id"),
     )
 
 
@@ -139,6 +134,8 @@ def _run(
         "setup": task,
         "learner": "ppo",
         "seed": seed,
+        "role": "evaluate",
+        "current": True,
         "status": status,
         "reason": "" if there else f"made to be {status}",
         "env_steps": budget if there else budget // 2,

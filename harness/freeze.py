@@ -1,0 +1,252 @@
+"""The frozen plan of a study: what was declared before the evaluation runs, and what changed since.
+
+`results/<study>/plan.json` holds every version of the plan with its hash. The first version is the
+promise; each further one is a deviation with a reason, and the report lists them all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import envs
+from harness.errors import UserError
+from harness.scores import CVAR_SHARE
+from harness.statistics.freeze import Deviation, FrozenPlan, deviations
+from harness.statistics.freeze import freeze as freeze_plan
+from harness.store import Ledger
+from harness.store.files import make_folder, sha256, write_atomic
+from harness.store.ledger import now
+from harness.store.provenance import git_state
+from harness.study.expand import expand
+from harness.study.models import Study
+
+NAME = "plan.json"
+RESULTS = Path("results")
+_MOST_CHANGES = 6  # sentences printed; a changed budget changes every cell
+
+
+@dataclass(frozen=True)
+class Version:
+    """One version of the plan.
+
+    Attributes:
+        frozen: The plan and its hash.
+        time: When it was declared, UTC.
+        reason: Why it differs from the one before; empty for the first.
+        finished: Evaluation runs that had finished by then: what could have been seen.
+        revision: Git revision of the code.
+        dirty: Whether the code had been changed since that revision.
+    """
+
+    frozen: FrozenPlan
+    time: str
+    reason: str
+    finished: int
+    revision: str | None
+    dirty: bool | None
+
+
+@dataclass(frozen=True)
+class Amendment:
+    """A declared deviation: what changed, why, and how much data there was."""
+
+    time: str
+    reason: str
+    finished: int
+    changes: tuple[Deviation, ...]
+
+
+@dataclass(frozen=True)
+class Frozen:
+    """A study's frozen plan with its history.
+
+    Attributes:
+        versions: From the first to the one in force.
+    """
+
+    versions: tuple[Version, ...]
+
+    @property
+    def digest(self) -> str:
+        """Hash of the plan in force."""
+        return self.versions[-1].frozen.digest
+
+    @property
+    def amendments(self) -> tuple[Amendment, ...]:
+        """Every declared deviation, in order."""
+        return tuple(
+            Amendment(new.time, new.reason, new.finished, deviations(old.frozen, new.frozen.plan))
+            for old, new in pairwise(self.versions)
+        )
+
+    @property
+    def broken(self) -> str:
+        """Why the plan no longer protects the claims; empty where it does."""
+        first = self.versions[0]
+        if first.finished:
+            return f"the plan was frozen after {first.finished} runs had finished"
+        late = [version for version in self.versions[1:] if version.finished]
+        if late:
+            return (
+                f"the plan was amended {len(late)} time{'s' if len(late) > 1 else ''} after runs "
+                "had finished"
+            )
+        return ""
+
+
+def plan_of(study: Study) -> dict[str, Any]:
+    """Returns everything that could be chosen to suit the data, as it is chosen now."""
+    from harness.training.examination import held_out_contexts
+
+    planned = expand(study)
+    cells: dict[str, dict[str, Any]] = {}
+    for item in planned:
+        cells.setdefault(item.label, {})[item.cell.setup] = item.cell.model_dump(mode="json")
+    examination = planned[0].cell.evaluation
+    held_out = {
+        name: sha256(held_out_contexts(envs.setup(name), examination).tobytes())
+        for name in study.setups
+    }
+    said = study.statistics
+    return {
+        "study": study.name,
+        "question": study.question,
+        "estimands": {
+            "primary": said.primary,
+            "secondary": list(said.secondary),
+            "cvar_share": CVAR_SHARE,
+        },
+        "family": {
+            "comparisons": [list(pair) for pair in comparisons(study)],
+            "alpha": said.alpha,
+            "adjustment": "holm",
+            "paired": said.paired,
+        },
+        "sesoi": said.smallest_effect,
+        "floor": said.floor,
+        "runs": study.seeds.count,
+        "root": study.seeds.root,
+        "looks": list(said.looks),
+        "tuning": study.tuning.model_dump(mode="json") if study.tuning else None,
+        "anchors": {name: envs.setup(name).to_dict()["anchors"] for name in study.setups},
+        "held_out_contexts": held_out,
+        "cells": cells,
+    }
+
+
+def comparisons(study: Study) -> tuple[tuple[str, str], ...]:
+    """Returns the declared family: pairs of labels, the second being what is compared with."""
+    declared = study.statistics.comparisons
+    labels = study.labels
+    if declared == "vs-control":
+        return tuple((label, study.control) for label in labels if label != study.control)
+    if declared == "all-pairs":
+        return tuple((b, a) for i, a in enumerate(labels) for b in labels[i + 1 :])
+    return tuple((str(a), str(b)) for a, b in declared)
+
+
+def load(folder: Path) -> Frozen | None:
+    """Returns the frozen plan of a results folder, or None where it was never frozen.
+
+    Raises:
+        UserError: The file is not ours, or a plan in it does not match its hash.
+    """
+    path = folder / NAME
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        versions = tuple(
+            Version(FrozenPlan.from_dict(version.pop("frozen")), **version)
+            for version in data["versions"]
+        )
+    except FileNotFoundError:
+        return None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise UserError(f"{path}: is not a frozen plan of ours; restore it.") from None
+    if not versions:
+        raise UserError(f"{path}: holds no plan; restore it.")
+    return Frozen(versions)
+
+
+def freeze(study: Study, folder: Path | None = None, *, amend: str | None = None) -> Frozen:
+    """Freezes a study's plan, or adds an amended version of it.
+
+    Freezing an unchanged study again changes nothing.
+
+    Args:
+        study: The study.
+        folder: Its results folder, `results/<study>` if not given.
+        amend: Why the plan is changed, where it was frozen before.
+
+    Raises:
+        UserError: The study was frozen and has changed, and no reason is given; or a reason is
+            given and there is nothing to amend.
+    """
+    folder = RESULTS / study.name if folder is None else folder
+    current = freeze_plan(plan_of(study))
+    known = load(folder)
+    if known is not None and known.digest == current.digest:
+        if amend is not None:
+            raise UserError(f"{folder / NAME}: the study has not changed; there is no deviation.")
+        return known
+    if known is None and amend is not None:
+        raise UserError(f"study '{study.name}' was never frozen; run `pacebench freeze` first.")
+    if known is not None and not (amend or "").strip():
+        raise _refusal(study, deviations(known.versions[-1].frozen, current.plan))
+    revision, dirty = git_state()
+    version = Version(
+        frozen=current,
+        time=now(),
+        reason=(amend or "").strip(),
+        finished=_finished(folder),
+        revision=revision,
+        dirty=dirty,
+    )
+    frozen = Frozen((*(known.versions if known else ()), version))
+    plain = [{**asdict(v), "frozen": v.frozen.to_dict()} for v in frozen.versions]
+    text = json.dumps({"format": 1, "versions": plain}, indent=1, ensure_ascii=False)
+    make_folder(folder)
+    write_atomic(folder / NAME, text.encode() + b"\n")
+    event = "amend" if amend else "freeze"
+    Ledger(folder).append(event, plan=current.digest, reason=version.reason)
+    return frozen
+
+
+def check(study: Study, folder: Path | None = None) -> Frozen | None:
+    """Refuses a study that was frozen and has changed since without being amended.
+
+    Args:
+        study: The study that is about to run.
+        folder: Its results folder, `results/<study>` if not given.
+
+    Returns:
+        The frozen plan, or None where the study was never frozen.
+
+    Raises:
+        UserError: With one sentence for what to do and one for each of the first changes.
+    """
+    known = load(RESULTS / study.name if folder is None else folder)
+    if known is None:
+        return None
+    found = deviations(known.versions[-1].frozen, json.loads(json.dumps(plan_of(study))))
+    if found:
+        raise _refusal(study, found)
+    return known
+
+
+def _refusal(study: Study, found: Sequence[Deviation]) -> UserError:
+    more = len(found) - _MOST_CHANGES
+    return UserError(
+        f"study '{study.name}' was frozen and has changed since; undo the change, or declare it "
+        'with `pacebench freeze --amend "reason"`, which the report will list.',
+        *(change.sentence() for change in found[:_MOST_CHANGES]),
+        *((f"{more} further values changed.",) if more > 0 else ()),
+    )
+
+
+def _finished(folder: Path) -> int:
+    return sum(1 for _ in folder.glob("runs/*/run.json"))

@@ -1,0 +1,1 @@
+"""The figures of a report, each a function from plain numbers to a `Figure`."""

@@ -1,0 +1,110 @@
+"""`report`: from a results folder to pages, tables and figures."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import freeze
+from harness.errors import UserError
+from harness.report.document import Document
+from harness.report.gather import (
+    REPORT_EVENT,
+    history_of,
+    look_of,
+    provenance_of,
+    setups_of,
+    study_of,
+    view_of,
+)
+from harness.report.render import markdown, page
+from harness.report.sections.order import document
+from harness.report.view import View
+from harness.store import Ledger, load_results
+from harness.store.files import make_folder, storage, write_atomic
+
+FOLDER = "report"
+
+
+@dataclass(frozen=True)
+class Report:
+    """A written report.
+
+    Attributes:
+        folder: Where its files are.
+        view: What it was made from.
+        document: What it says.
+    """
+
+    folder: Path
+    view: View
+    document: Document
+
+    @property
+    def page(self) -> Path:
+        """The page to open."""
+        return self.folder / "index.html"
+
+
+def report(path: Path | str, out: Path | str | None = None) -> Report:
+    """Writes the report of a results folder and notes in its ledger that the data were looked at.
+
+    The same results give the same tables and figures, byte for byte; only the provenance section
+    says when and by which code the report was made.
+
+    Args:
+        path: The results folder, `results/<study>`.
+        out: Where to write; `report` inside it if not given.
+
+    Raises:
+        UserError: There are no results, or they cannot be analysed.
+    """
+    root = Path(path)
+    results = load_results(root)
+    study = study_of(results.manifest)
+    ledger = Ledger(root)
+    history = history_of(ledger)
+    setups, notes = setups_of(study, results.manifest)
+    notes += [
+        f"Run {run_id} is on disk but not to be trusted and counts as missing: {reason}."
+        for run_id, reason in sorted(results.problems.items())
+    ]
+    view = view_of(
+        results,
+        study,
+        setups,
+        frozen=freeze.load(root),
+        history=history,
+        provenance=provenance_of(results.manifest, ledger.path, history),
+        notes=notes,
+    )
+    look = look_of(view)
+    if look == [0]:
+        raise UserError(f"{root}: no run has finished yet; run the study first.")
+    # Noted before it is written: a report that fails half-way has been a look all the same.
+    ledger.append(REPORT_EVENT, runs_known=look, plan=results.manifest.plan_digest)
+    made = document(view)
+    folder = root / FOLDER if out is None else Path(out)
+    write(made, view, folder)
+    return Report(folder, view, made)
+
+
+def write(made: Document, view: View, folder: Path) -> None:
+    """Writes a document's files, replacing those of an earlier report.
+
+    Raises:
+        StorageError: The folder cannot be written.
+    """
+    make_folder(folder)
+    with storage(folder):
+        for name in ("tables", "figures"):
+            shutil.rmtree(folder / name, ignore_errors=True)
+            (folder / name).mkdir()
+        for table in made.tables():
+            table.write(folder / "tables")
+        for figure in made.figures():
+            figure.write(folder / "figures")
+    write_atomic(folder / "report.md", markdown(made).encode())
+    # The page comes last: whoever finds it finds everything it links to.
+    write_atomic(folder / "index.html", page(made, view.styles).encode())

@@ -1,0 +1,152 @@
+"""One look per curriculum, the same in every figure of every report.
+
+Colours are Okabe and Ito's, which people with colour-blindness can tell apart, with Tol's for the
+rest; each name keeps its own, so two reports can be laid side by side. Marker and dash repeat what
+the colour says, for print in grey.
+"""
+
+from __future__ import annotations
+
+import colorsys
+import hashlib
+from collections import Counter
+from dataclasses import dataclass
+
+from harness.study.models import Study
+
+# Controls are muted, the closed forms warm, the numerical baselines blue.
+_COLOURS = {
+    "default": "#767676",
+    "initial": "#a08c5b",
+    "linear": "#8c6bb1",
+    "uniform": "#7a8b2c",
+    "spdl": "#0072b2",
+    "spdl-sqp": "#3a9fd8",
+    "spgl": "#d55e00",
+    "spgl-shared": "#009e73",
+    "spgl-exact-kl": "#e0559b",
+    "spgl-exact": "#c98b00",
+    "spgl-joint": "#aa4499",
+}
+# For curricula of other packages.
+_SPARE = ("#44aa99", "#cc6677", "#6699cc", "#997700", "#994455", "#4477aa", "#66884f")
+
+_MARKERS = ("o", "s", "D", "^", "v", "P", "X", "p", "h", "<", ">")
+_DASHES: tuple[tuple[float, ...], ...] = (
+    (),
+    (5, 1.6),
+    (1.4, 1.4),
+    (6, 1.6, 1.4, 1.6),
+    (3, 1.2),
+    (8, 2),
+    (6, 1.4, 1.4, 1.4, 1.4, 1.4),
+)
+
+LIGHT_PAGE, DARK_PAGE = "#ffffff", "#14171c"
+_CONTRAST = 3.0  # WCAG's minimum for graphics
+
+
+@dataclass(frozen=True)
+class Style:
+    """How one curriculum looks.
+
+    Attributes:
+        index: Its place in the study, which names it inside the page.
+        label: How the study calls it.
+        name: Its registered name.
+        colour: On a light page.
+        dark: On a dark page.
+        marker: Matplotlib's marker.
+        dash: Lengths of dashes and gaps; none for a solid line.
+    """
+
+    index: int
+    label: str
+    name: str
+    colour: str
+    dark: str
+    marker: str
+    dash: tuple[float, ...]
+
+    @property
+    def short(self) -> str:
+        """The label, cut to what fits beside an axis."""
+        return self.label if len(self.label) <= 24 else self.label[:23] + "…"
+
+    @property
+    def line(self) -> tuple[float, tuple[float, ...]]:
+        """Matplotlib's line style."""
+        return 0.0, self.dash
+
+
+def styles(study: Study) -> dict[str, Style]:
+    """Returns the look of each of a study's curricula by label."""
+    seen: Counter[str] = Counter()
+    taken = {entry.name for entry in study.curricula}
+    found: dict[str, Style] = {}
+    for i, entry in enumerate(study.curricula):
+        colour = _shade(_colour(entry.name, taken), seen[entry.name])
+        seen[entry.name] += 1
+        found[entry.shown] = Style(
+            index=i,
+            label=entry.shown,
+            name=entry.name,
+            colour=_readable(colour, LIGHT_PAGE),
+            dark=_readable(colour, DARK_PAGE),
+            marker=_MARKERS[i % len(_MARKERS)],
+            dash=_DASHES[i % len(_DASHES)],
+        )
+    return found
+
+
+def _colour(name: str, taken: set[str]) -> str:
+    if name in _COLOURS:
+        return _COLOURS[name]
+    outside = sorted(taken - set(_COLOURS))
+    start = int(hashlib.sha256(name.encode()).hexdigest(), 16)
+    # Two outside names of one study must differ even where their hashes agree.
+    shift = sum(_slot(other) == _slot(name) for other in outside[: outside.index(name)])
+    return _SPARE[(start + shift) % len(_SPARE)]
+
+
+def _slot(name: str) -> int:
+    return int(hashlib.sha256(name.encode()).hexdigest(), 16) % len(_SPARE)
+
+
+def _shade(colour: str, repeat: int) -> str:
+    """Returns a further shade of a colour, for a curriculum that is there with other options."""
+    if repeat == 0:
+        return colour
+    hue, light, saturation = colorsys.rgb_to_hls(*_rgb(colour))
+    step = 0.13 * ((repeat + 1) // 2) * (1 if repeat % 2 else -1)
+    return _hex(colorsys.hls_to_rgb(hue, min(max(light + step, 0.2), 0.8), saturation))
+
+
+def _readable(colour: str, page: str) -> str:
+    """Returns the colour, moved towards black or white until it stands out from the page."""
+    towards = 0.0 if _luminance(page) > 0.5 else 1.0
+    rgb = _rgb(colour)
+    for _ in range(20):
+        lighter, darker = sorted((_luminance(_hex(rgb)), _luminance(page)), reverse=True)
+        if (lighter + 0.05) / (darker + 0.05) >= _CONTRAST:
+            break
+        rgb = (
+            rgb[0] + 0.08 * (towards - rgb[0]),
+            rgb[1] + 0.08 * (towards - rgb[1]),
+            rgb[2] + 0.08 * (towards - rgb[2]),
+        )
+    return _hex(rgb)
+
+
+def _rgb(colour: str) -> tuple[float, float, float]:
+    red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    return red, green, blue
+
+
+def _hex(rgb: tuple[float, float, float]) -> str:
+    return "#" + "".join(f"{round(255 * min(max(c, 0.0), 1.0)):02x}" for c in rgb)
+
+
+def _luminance(colour: str) -> float:
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in _rgb(colour)]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -1,0 +1,99 @@
+"""From the document to files: one HTML page that needs nothing else, and Markdown."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterator, Mapping
+from importlib import resources
+
+from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+from harness.report.document import (
+    Block,
+    Claims,
+    Document,
+    Figures,
+    Heading,
+    Listing,
+    Pairs,
+    TableBlock,
+    Text,
+    Warned,
+)
+from harness.report.palette import DARK_PAGE, Style
+from harness.report.tables import escape_markdown
+
+
+def page(document: Document, styles: Mapping[str, Style]) -> str:
+    """Returns the HTML page: no request leaves it, and what users wrote stays text."""
+    script = _part("script.js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    environment = Environment(
+        loader=FunctionLoader(_part), autoescape=True, undefined=StrictUndefined
+    )
+    return environment.get_template("index.html").render(
+        title=document.title,
+        question=document.question,
+        facts=document.facts,
+        exploratory=document.exploratory,
+        sections=document.sections,
+        styles=styles,
+        style=_part("style.css"),
+        script=script,
+        # The page runs this one script and no other, whatever a label might smuggle in.
+        script_hash=f"sha256-{digest}",
+        dark_page=DARK_PAGE,
+    )
+
+
+def _part(name: str) -> str:
+    return (resources.files("harness.report") / "page" / name).read_text(encoding="utf-8")
+
+
+def markdown(document: Document) -> str:
+    """Returns the report as Markdown, with links to the figures' files."""
+    lines = [f"# {escape_markdown(document.title)}", "", escape_markdown(document.question), ""]
+    lines += [" · ".join(escape_markdown(fact) for fact in document.facts), ""]
+    if document.exploratory:
+        lines += ["> **Exploratory.** " + escape_markdown(" ".join(document.exploratory)), ""]
+    for section in document.sections:
+        lines += [f"## {section.title}", ""]
+        for block in section.blocks:
+            lines += [*_lines(block), ""]
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _lines(block: Block) -> Iterator[str]:
+    match block:
+        case Text(text):
+            yield escape_markdown(text)
+        case Heading(text):
+            yield f"### {escape_markdown(text)}"
+        case Warned(text, items):
+            yield f"> **{escape_markdown(text)}**"
+            yield from (f"> - {escape_markdown(item)}" for item in items)
+        case Claims(claims):
+            for claim in claims:
+                said = f"{claim.sentence} ({claim.strength})" if claim.strength else claim.sentence
+                yield f"- **{escape_markdown(claim.word)}** {escape_markdown(said)}"
+        case Listing(items):
+            yield from (f"- {escape_markdown(item)}" for item in items)
+        case Pairs(pairs):
+            yield from (f"- {escape_markdown(a)}: {escape_markdown(b)}" for a, b in pairs)
+        case TableBlock(table):
+            if table.title:
+                yield from (f"### {escape_markdown(table.title)}", "")
+            if table.folded:
+                file = f"tables/{table.name}.csv"
+                yield f"{len(table.rows)} rows in [{file}]({file})"
+            else:
+                yield table.markdown()
+            if table.caption:
+                yield from ("", escape_markdown(table.caption))
+        case Figures(figures):
+            for figure in figures:
+                yield f"![{escape_markdown(figure.title)}](figures/{figure.name}.svg)"
+                yield ""
+                yield f"*{escape_markdown(figure.caption)}*"
+                yield ""

@@ -1,0 +1,1 @@
+"""The sections of a report, each a function from the view to a `Section`."""

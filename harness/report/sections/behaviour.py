@@ -1,0 +1,214 @@
+"""What the curricula did, and where the wall clock went."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from harness.report.canvas import Figure
+from harness.report.document import Block, Figures, Heading, Section, TableBlock, Text
+from harness.report.figures.curriculum import divergence_figure, path_figure, step_figure
+from harness.report.figures.timing import PHASES, timing_figure
+from harness.report.tables import Column, Table, fixed, number, percent
+from harness.report.view import View, slug
+from harness.scores import MEASURED
+
+# A step that exceeds its budget by rounding alone is not a violation.
+_TOLERANCE = 1e-6
+_ARRIVED = 1e-9  # nats: on the target as exactly as floating point allows
+
+
+def behaviour(view: View) -> Section:
+    """Returns distance to the target, realised steps against ε, and paths in context space."""
+    if view.updates.empty:
+        text = "No curriculum update was recorded: no curriculum of this study moves."
+        return Section("behaviour", "Curriculum behaviour", [Text(text)])
+    blocks: list[Block] = [
+        Text(
+            "How the sampling distributions moved. A violation is an update whose exact "
+            "KL(p_new‖p_old) exceeds its ε; the closed form bounds each block by a Taylor "
+            "expansion, so its joint step may."
+        ),
+        TableBlock(_table(view)),
+    ]
+    for setup in view.study.setups:
+        here = view.updates[view.updates["setup"] == setup]
+        if here.empty:
+            continue
+        figures = _figures(view, setup, here)
+        if figures:
+            blocks += [Heading(setup), Figures(figures)]
+    return Section("behaviour", "Curriculum behaviour", blocks)
+
+
+def is_paced(updates: pd.DataFrame) -> pd.Series:
+    """Says of each update whether it was bound by a trust region."""
+    return updates["epsilon"].notna() & (updates["step"] != "schedule")
+
+
+def _figures(view: View, setup: str, here: pd.DataFrame) -> list[Figure]:
+    styles, budget, name = view.styles, view.study.budget, slug(setup)
+    weak = view.exploratory
+    found = [
+        divergence_figure(f"kl-target-{name}", here, styles, budget, exploratory=weak),
+        step_figure(f"kl-step-{name}", here[is_paced(here)], styles, budget, exploratory=weak),
+    ]
+    for d in range(view.setups[setup].dim):
+        found.append(
+            path_figure(
+                f"context-{name}-{d}",
+                here,
+                view.setups[setup],
+                d,
+                styles,
+                budget,
+                exploratory=weak,
+            )
+        )
+    return [figure for figure in found if figure is not None]
+
+
+def _table(view: View) -> Table:
+    rows: list[dict[str, Any]] = []
+    for setup in view.study.setups:
+        for label in view.labels:
+            mine = view.updates[(view.updates["setup"] == setup) & (view.updates["label"] == label)]
+            if not mine.empty:
+                rows.append({"setup": setup, "method": label, **_behaviour(mine)})
+    spdl = any(entry.name.startswith("spdl") for entry in view.study.curricula)
+    note = (
+        " SPDL bounds KL(p_old‖p_new), the other direction, so a ratio above 1 need not break its "
+        "own constraint."
+        if spdl
+        else ""
+    )
+    return Table(
+        "curriculum-behaviour",
+        "",
+        "Updates of all runs together. “On target” counts runs whose last distribution is the "
+        f"target (KL below 10⁻⁹ nats); “rejected” counts updates that were not used.{note}",
+        (
+            Column("setup", "setup"),
+            Column("method", "curriculum", kind="method"),
+            Column("runs", "runs", number=True),
+            Column("updates", "updates", number=True),
+            Column("performance", "performance", percent(0), number=True),
+            Column("convergence", "convergence", percent(0), number=True),
+            Column("hold", "hold", percent(0), number=True),
+            Column("rejected", "rejected", number=True),
+            Column("violations", "violations of ε", number=True),
+            Column("violation_share", "share", percent(1), number=True),
+            Column("largest_ratio", "largest KL/ε", fixed(2), number=True),
+            Column("final_kl", "final KL to target (median)", number(3), number=True),
+            Column("on_target", "on target", number=True),
+            Column("ess_share", "ESS / episodes (median)", percent(0), number=True),
+        ),
+        rows,
+    )
+
+
+def _behaviour(mine: pd.DataFrame) -> dict[str, Any]:
+    last = mine.sort_values("env_steps").groupby("seed", observed=True).tail(1)
+    paced = mine[is_paced(mine)]
+    ratio = (paced["kl_step"] / paced["epsilon"]).astype(float)
+    broken = int((ratio > 1 + _TOLERANCE).sum())
+    kinds = mine["step"].value_counts(normalize=True)
+    moved = len(paced) > 0
+    final = last["kl_target_forward"].astype(float)
+    return {
+        "runs": len(last),
+        "updates": len(mine),
+        **{k: float(kinds.get(k, 0.0)) if moved else None for k in _KINDS},
+        "rejected": int((~mine["accepted"].astype(bool)).sum()),
+        "violations": broken if moved else None,
+        "violation_share": broken / len(paced) if moved else None,
+        "largest_ratio": float(ratio.max()) if moved else None,
+        "final_kl": float(final.median()) if final.notna().any() else None,
+        "on_target": int((final <= _ARRIVED).sum()),
+        "ess_share": _ess(paced),
+    }
+
+
+_KINDS = ("performance", "convergence", "hold")
+
+
+def _ess(paced: pd.DataFrame) -> float | None:
+    if paced.empty or paced["ess"].isna().all():
+        return None
+    return float(np.nanmedian(paced["ess"].astype(float) / paced["episodes"].astype(float)))
+
+
+def wall_clock(view: View) -> Section:
+    """Returns the split of wall time by phase."""
+    known = [column for column, _ in PHASES.values() if column in view.scored]
+    runs = view.scored[view.scored["how"] == MEASURED]
+    if not known or runs.empty:
+        return Section("time", "Wall clock", [Text("No timings were recorded.")])
+    figures = [
+        figure
+        for setup in view.study.setups
+        if (figure := _timing(view, runs[runs["setup"] == setup], setup)) is not None
+    ]
+    lead = (
+        "Where the time of a run went. Runs that train side by side share the machine, so these "
+        "are shares of a bill, not timings: `pacebench overhead` compares curricula in "
+        "interleaved, randomised blocks."
+    )
+    table = _timing_table(view, runs)
+    return Section("time", "Wall clock", [Text(lead), TableBlock(table), Figures(figures)])
+
+
+def _timing(view: View, runs: pd.DataFrame, setup: str) -> Figure | None:
+    labels = [label for label in view.labels if (runs["label"] == label).any()]
+    if not labels:
+        return None
+    return timing_figure(
+        f"time-{slug(setup)}", runs, view.styles, labels, exploratory=view.exploratory
+    )
+
+
+def _timing_table(view: View, runs: pd.DataFrame) -> Table:
+    phases = {w: c for w, (c, _) in PHASES.items() if c in runs}
+    rows: list[dict[str, Any]] = []
+    for setup in view.study.setups:
+        for label in view.labels:
+            mine = runs[(runs["setup"] == setup) & (runs["label"] == label)]
+            if mine.empty:
+                continue
+            updates = view.updates
+            updates = updates[(updates["setup"] == setup) & (updates["label"] == label)]
+            seconds = {c: float(mine[c].mean()) for c in phases.values()}
+            total = sum(value for value in seconds.values() if value == value)
+            own = seconds.get("seconds_curriculum", float("nan"))
+            rows.append(
+                {
+                    "setup": setup,
+                    "method": label,
+                    "runs": len(mine),
+                    **seconds,
+                    "total": total,
+                    "share": own / total if total else None,
+                    "per_update": float(updates["seconds"].mean())
+                    if "seconds" in updates and len(updates)
+                    else None,
+                    "per_thousand": 1000 * own / float(mine["env_steps"].mean()),
+                }
+            )
+    return Table(
+        "wall-clock",
+        "",
+        "Mean seconds per finished run and phase.",
+        (
+            Column("setup", "setup"),
+            Column("method", "curriculum", kind="method"),
+            Column("runs", "n", number=True),
+            *(Column(c, f"{w}, s", number(3), number=True) for w, c in phases.items()),
+            Column("total", "total, s", number(3), number=True),
+            Column("share", "curriculum share", percent(2), number=True),
+            Column("per_update", "s per update", number(3), number=True),
+            Column("per_thousand", "curriculum s per 1 000 steps", number(3), number=True),
+        ),
+        rows,
+    )

@@ -1,0 +1,196 @@
+"""What the study claims: sentences from verdicts, the watermark, the verdict table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.report.document import Block, Claim, Claims, Figures, Section, TableBlock, Text, Warned
+from harness.report.figures.rows import Reference, Row, draw_rows, height_of
+from harness.report.tables import Column, Table, number, p_value, span
+from harness.report.view import View, interval_words, scope_words
+from harness.statistics.contrasts import ContrastResult
+from harness.statistics.verdicts import Outcome, Verdict
+
+WORDS = {
+    Outcome.BETTER: "▲ better",
+    Outcome.WORSE: "▼ worse",
+    Outcome.EQUIVALENT: "≈ equivalent",
+    Outcome.INCONCLUSIVE: "? inconclusive",
+}
+
+
+def claims(view: View) -> Section:
+    """Returns the claims, one sentence each, with scope and strength."""
+    family = _family(view)
+    blocks: list[Block] = [Claims([_claim(view, item.verdict) for item in family])]
+    if not family:
+        blocks = [Text("The study declares no comparison, so there is nothing to claim.")]
+    if view.exploratory:
+        blocks.append(
+            Warned(
+                "Exploratory: read this as a hypothesis, not as a finding.",
+                view.analysis.exploratory,
+            )
+        )
+    blocks += [Warned(note) for note in view.notes]
+    return Section("claims", "Claims", blocks)
+
+
+def verdicts(view: View) -> Section:
+    """Returns the table of verdicts and the plotted contrasts."""
+    family = _family(view)
+    said = view.study.statistics
+    lead = (
+        f"The declared family: {len(family)} comparison{'s' if len(family) != 1 else ''} of "
+        f"{_measure(family)}. Differences are tested by Welch's t, equivalence by two one-sided "
+        f"tests within ±{said.smallest_effect:g} of normalised score; both are adjusted by Holm at "
+        f"α = {view.analysis.alpha:.3g}. Everything else in this report is exploratory."
+    )
+    blocks: list[Block] = [Text(lead), TableBlock(_table(view, family))]
+    figures = [figure for scope in view.scopes if (figure := _forest(view, family, scope))]
+    if figures:
+        blocks.append(Figures(figures))
+    return Section("verdicts", "Verdicts", blocks)
+
+
+def _family(view: View) -> list[ContrastResult]:
+    place = {label: i for i, label in enumerate(view.labels)}
+    scopes = {scope: i for i, scope in enumerate(view.scopes)}
+    family = [item for item in view.analysis.contrasts if item.family]
+    return sorted(
+        family,
+        key=lambda item: (
+            scopes[item.comparison.scope],
+            place[item.comparison.method],
+            place[item.comparison.control],
+        ),
+    )
+
+
+def _measure(family: list[ContrastResult]) -> str:
+    return family[0].verdict.measure if family else "nothing"
+
+
+def _claim(view: View, verdict: Verdict) -> Claim:
+    strength = "confirmatory" if verdict.confirmatory else "exploratory"
+    runs = (
+        f"n = {verdict.interval.runs} runs each" if verdict.interval is not None else "no interval"
+    )
+    scope = (
+        f"the mean over {len(view.study.setups)} setups"
+        if verdict.scope == "suite"
+        else f"{verdict.scope} alone"
+    )
+    learner = " and ".join(view.learners)
+    return Claim(
+        outcome=verdict.outcome.value,
+        word=WORDS[verdict.outcome],
+        sentence=verdict.sentence(),
+        strength=f"Scope: {scope}, learner {learner}, {view.study.budget:,} steps. Strength: "
+        f"{strength}, {runs}.",
+    )
+
+
+def verdict_rows(view: View) -> list[dict[str, Any]]:
+    """Returns the verdict table as plain rows, which the terminal prints too."""
+    rows = []
+    for item in _family(view):
+        verdict, interval = item.verdict, item.simultaneous or item.interval
+        ends = (interval.low, interval.high) if interval is not None else None
+        rows.append(
+            {
+                "setup": scope_words(item.comparison.scope),
+                "method": item.comparison.method,
+                "control": item.comparison.control,
+                "verdict": verdict.outcome.value,
+                "difference": interval.estimate if interval is not None else None,
+                "interval": ends,
+                "low": ends[0] if ends else None,
+                "high": ends[1] if ends else None,
+                "interval_kind": interval.kind if interval is not None else None,
+                "p": item.test.p_value if item.test is not None else None,
+                "adjusted_p": item.adjusted_p,
+                "permutation_p": item.sensitivity.p_value if item.sensitivity else None,
+                "equivalence_p": verdict.equivalence_p,
+                "smallest_effect": verdict.sesoi,
+                "mde": verdict.mde,
+                "runs": interval.runs if interval is not None else None,
+                "why": verdict.blocked,
+            }
+        )
+    return rows
+
+
+def _word(value: str) -> str:
+    return WORDS[Outcome(value)]
+
+
+VERDICT_COLUMNS = (
+    Column("method", "curriculum", kind="method"),
+    Column("control", "compared with", kind="method"),
+    Column("setup", "setup"),
+    Column("verdict", "verdict", _word, kind="verdict"),
+    Column("difference", "difference", number(3), number=True),
+    Column("interval", "simultaneous interval", span(number(3)), number=True, where="shown"),
+    Column("low", "low", where="csv"),
+    Column("high", "high", where="csv"),
+    Column("interval_kind", "kind", where="csv"),
+    Column("p", "p (Welch)", p_value, number=True),
+    Column("adjusted_p", "adjusted p", p_value, number=True),
+    Column("permutation_p", "p (permutation)", p_value, number=True),
+    Column("equivalence_p", "p (equivalence)", p_value, number=True),
+    Column("smallest_effect", "smallest effect", number(3), number=True),
+    Column("mde", "detectable", number(3), number=True),
+    Column("runs", "n", number=True),
+)
+
+
+def _table(view: View, family: list[ContrastResult]) -> Table:
+    columns = list(VERDICT_COLUMNS)
+    rows = verdict_rows(view)
+    if any(row["why"] for row in rows):
+        columns.append(Column("why", "withheld because"))
+    found = [item.simultaneous or item.interval for item in family]
+    return Table(
+        "verdicts",
+        "",
+        f"Differences of {_measure(family)}, curriculum minus what it is compared with; intervals "
+        f"hold together over the family. “Detectable” is the true difference that this study would "
+        f"have found with {view.analysis.spec.power:.0%} probability, where the verdict is "
+        f"inconclusive. {interval_words(found)}",
+        columns,
+        rows,
+    )
+
+
+def _forest(view: View, family: list[ContrastResult], scope: str) -> Any:
+    mine = [item for item in family if item.comparison.scope == scope]
+    rows = []
+    for item in mine:
+        interval = item.simultaneous or item.interval
+        style = view.styles[item.comparison.method]
+        against = view.styles[item.comparison.control].short
+        outcome = item.verdict.outcome.value
+        rows.append(Row(style, f"{style.short} − {against}", interval, note=outcome))
+    if not any(row.interval is not None for row in rows):
+        return None
+    effect = mine[0].verdict.sesoi
+    title = f"Differences, {scope_words(scope)}"
+    name = f"contrasts-{view.scopes.index(scope)}"
+    with view.canvas(name, title, height=height_of(len(rows), 0.4)) as canvas:
+        draw_rows(
+            canvas,
+            rows,
+            f"difference in {mine[0].verdict.measure}",
+            references=[Reference(0.0, "no difference")],
+            zone=None if effect is None else (-effect, effect),
+            include=[0.0] if effect is None else [-effect, effect],
+        )
+        shade = (
+            ""
+            if effect is None
+            else f" Shaded: differences below the smallest effect of interest (±{effect:.3g})."
+        )
+        return canvas.finish(
+            f"Declared contrasts with {interval_words(row.interval for row in rows)}{shade}"
+        )

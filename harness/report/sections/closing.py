@@ -1,0 +1,254 @@
+"""Run accounting, provenance and plan, and what the study does not show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.report.document import Block, Heading, Listing, Pairs, Section, TableBlock, Text
+from harness.report.tables import Column, Table, count, fixed, number, percent
+from harness.report.view import View
+from harness.scores import UNRESOLVED
+from harness.statistics.verdicts import Outcome
+
+
+def accounting(view: View) -> Section:
+    """Returns what became of every planned run."""
+    cells = {(cell.method, cell.setup): cell for cell in view.analysis.accounting}
+    rows: list[dict[str, Any]] = []
+    for setup in view.study.setups:
+        for label in view.labels:
+            cell = cells[label, setup]
+            mine = view.scored[(view.scored["setup"] == setup) & (view.scored["label"] == label)]
+            retries = int((mine["attempts"] - 1).clip(lower=0).sum()) if "attempts" in mine else 0
+            rows.append(
+                {
+                    **cell.to_dict(),
+                    "retries": retries,
+                    "env_steps": int(mine["env_steps"].sum()),
+                }
+            )
+    total, there = len(view.scored), int((view.scored["how"] != UNRESOLVED).sum())
+    sentences = [f"{there} of {total} planned runs have a score; the plan is the denominator."]
+    if view.retired:
+        sentences.append(
+            f"{view.retired} further runs belong to earlier versions of the study file and are "
+            "not part of this report."
+        )
+    if view.history.quarantined:
+        sentences.append(f"{view.history.quarantined} damaged runs were set aside.")
+    if view.history.shared:
+        sentences.append(f"{view.history.shared} runs were taken over from other studies.")
+    columns = (
+        Column("setup", "setup"),
+        Column("method", "curriculum", kind="method"),
+        Column("planned", "planned", number=True),
+        Column("ok", "ok", number=True),
+        Column("diverged", "diverged", number=True),
+        Column("timeout", "timed out", number=True),
+        Column("crashed_method", "crashed (method)", number=True),
+        Column("crashed_infrastructure", "crashed (machine)", number=True),
+        Column("missing", "missing", number=True),
+        Column("retries", "retries", number=True),
+        Column("env_steps", "environment steps", count, number=True),
+    )
+    caption = (
+        "Diverged, timed-out and method-crashed runs score the declared floor. Runs lost to the "
+        "machine or missing are unknown: they bound the estimates from both sides and block a "
+        "verdict they could turn."
+    )
+    blocks: list[Block] = [
+        Text(" ".join(sentences)),
+        TableBlock(Table("accounting", "", caption, columns, rows)),
+    ]
+    failed = view.scored[view.scored["status"] != "ok"]
+    if len(failed):
+        blocks.append(TableBlock(_failures(failed.to_dict("records"))))
+    blocks.append(TableBlock(_all_runs(view)))
+    return Section("accounting", "Run accounting", blocks)
+
+
+def _failures(runs: list[dict[Any, Any]]) -> Table:
+    return Table(
+        "failures",
+        "Runs that are not ok",
+        "Every run that did not end well, and why.",
+        (
+            Column("setup", "setup"),
+            Column("label", "curriculum", kind="method"),
+            Column("seed", "seed", number=True),
+            Column("status", "status"),
+            Column("how", "scored as"),
+            Column("reason", "reason"),
+            Column("run_id", "run", kind="mono"),
+        ),
+        [{str(k): v for k, v in run.items()} for run in runs],
+    )
+
+
+def _all_runs(view: View) -> Table:
+    kept = (
+        "setup label seed status how return normalised success auc cvar steps_to_threshold "
+        "env_steps run_id"
+    ).split()
+    place = {label: i for i, label in enumerate(view.labels)}
+    setups = {setup: i for i, setup in enumerate(view.study.setups)}
+    runs = sorted(
+        view.scored[kept].to_dict("records"),
+        key=lambda run: (setups[run["setup"]], place[run["label"]], run["seed"]),
+    )
+    return Table(
+        "runs",
+        "All runs",
+        "One row per planned run: the raw material of every table above.",
+        (
+            Column("setup", "setup"),
+            Column("label", "curriculum", kind="method"),
+            Column("seed", "seed", number=True),
+            Column("status", "status"),
+            Column("how", "scored as"),
+            Column("return", "return", number(4), number=True),
+            Column("normalised", "normalised", fixed(3), number=True),
+            Column("success", "success", percent(0), number=True),
+            Column("auc", "AUC", fixed(3), number=True),
+            Column("cvar", "worst 20 %", fixed(3), number=True),
+            Column("steps_to_threshold", "steps to V₋", count, number=True),
+            Column("env_steps", "steps", count, number=True),
+            Column("run_id", "run", kind="mono"),
+        ),
+        [{str(k): v for k, v in run.items()} for run in runs],
+        folded=True,
+    )
+
+
+def provenance(view: View) -> Section:
+    """Returns the plan, its history, and where the results come from."""
+    blocks: list[Block] = []
+    frozen = view.frozen
+    if frozen is None:
+        blocks.append(
+            Text(
+                "The plan was not frozen: nothing shows that estimands, family and number of runs "
+                "were chosen before the data were seen. `pacebench freeze` does that."
+            )
+        )
+    else:
+        first = frozen.versions[0]
+        blocks.append(
+            Text(
+                f"The plan was frozen on {first.time} (SHA-256 {first.frozen.digest}), when "
+                f"{first.finished} evaluation runs had finished."
+            )
+        )
+        for amendment in frozen.amendments:
+            blocks.append(
+                Heading(f"Deviation of {amendment.time}, after {amendment.finished} finished runs")
+            )
+            blocks.append(Text(amendment.reason))
+            blocks.append(Listing([change.sentence() for change in amendment.changes]))
+    blocks.append(Pairs(list(view.provenance)))
+    anchors = [
+        {
+            "setup": name,
+            "baseline": scale.anchors.baseline.mean_return,
+            "reference": scale.anchors.reference.mean_return,
+            "policies": f"{scale.anchors.baseline.policy}, {scale.anchors.reference.policy}",
+            "episodes": scale.anchors.episodes,
+            "floor": scale.floor,
+            "threshold": scale.threshold,
+            "command": scale.anchors.command,
+        }
+        for name, scale in view.scales.items()
+    ]
+    table = Table(
+        "anchors",
+        "Scales",
+        "Normalised score = (return − baseline) / (reference − baseline), fixed per setup and "
+        "never taken from the data at hand. The floor is the normalised score of a failed run.",
+        (
+            Column("setup", "setup"),
+            Column("baseline", "baseline return (0)", number(4), number=True),
+            Column("reference", "reference return (1)", number(4), number=True),
+            Column("policies", "policies"),
+            Column("episodes", "episodes each", count, number=True),
+            Column("floor", "floor", fixed(3), number=True),
+            Column("threshold", "V₋", number(4), number=True),
+            Column("command", "measured by", kind="mono"),
+        ),
+        anchors,
+    )
+    blocks.append(TableBlock(table))
+    return Section("provenance", "Provenance and plan", blocks)
+
+
+def limits(view: View) -> Section:
+    """Returns what the study does not show, from what it did and did not do."""
+    return Section("limits", "What this does not show", [Listing(limitations(view))])
+
+
+def limitations(view: View) -> list[str]:
+    """Returns the limits of the study, one sentence each."""
+    study, n = view.study, view.analysis.runs
+    names = sorted({view.setups[name].environment for name in study.setups})
+    said = []
+    if len(study.setups) == 1:
+        said.append(f"Anything about other tasks: there is one setup, {study.setups[0]}.")
+    else:
+        family = "one environment" if len(names) == 1 else f"{len(names)} environments"
+        said.append(
+            f"Anything about other tasks: there are {len(study.setups)} setups of {family} "
+            f"({', '.join(names)}), chosen and not sampled."
+        )
+    same = all(entry.learner is None for entry in study.curricula)
+    said.append(
+        f"Anything about other learners: every run used {view.learners[0]}, with the same settings "
+        "for all curricula of a setup."
+        if same
+        else "The effect of the curriculum alone: the learner or its settings differ between the "
+        f"methods ({', '.join(view.learners)})."
+    )
+    if study.tuning is None:
+        said.append(
+            "How the curricula compare when each is tuned: none was tuned here, so the claims are "
+            "about these settings of ε, V₋ and options."
+        )
+    elif study.tuning.replicates < 5:
+        said.append(
+            f"How “method plus tuning” compares: the search was made {study.tuning.replicates} "
+            "time(s), so the claims are conditional on the configurations it found."
+        )
+    said.append(
+        f"What happens after {study.budget:,} environment steps, or between the "
+        f"{len(study.evaluation_steps())} evaluations."
+    )
+    said.append(
+        f"Performance on contexts other than the target's: scores are means over "
+        f"{study.evaluation.contexts} held-out target contexts with the deterministic policy."
+    )
+    said.append(
+        f"Effects smaller than n = {n} runs per cell can find; “inconclusive” is not “equal”."
+        if any(
+            c.verdict.outcome is Outcome.INCONCLUSIVE for c in view.analysis.contrasts if c.family
+        )
+        else f"Much about rare outcomes: there are n = {n} runs per cell."
+    )
+    unknown = sum(cell.unresolved for cell in view.analysis.accounting)
+    if unknown:
+        said.append(f"What the {unknown} runs without a result would have scored.")
+    floored = sum(cell.floored for cell in view.analysis.accounting)
+    if floored:
+        said.append(
+            f"How the {floored} failed runs would have ended: they score the floor by rule."
+        )
+    if study.schedule.value_signal == "critic":
+        said.append("How curricula fare on realised returns: they were paced by the critic.")
+    said.append(
+        "Which curriculum is faster by the clock: the wall times of parallel runs are a split of "
+        "a bill, not a measurement."
+    )
+    said.append(
+        "Any comparison outside the declared family: it is printed without adjustment, as a "
+        "source of hypotheses."
+    )
+    if view.exploratory:
+        said.append("A confirmed finding: the report is exploratory for the reasons given above.")
+    return said

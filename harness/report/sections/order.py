@@ -1,0 +1,43 @@
+"""The order of the report: claims first, limits last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from harness.report.document import Document, Section
+from harness.report.figures.lines import short_count
+from harness.report.sections import aggregates, behaviour, claims, closing, curves, results
+from harness.report.view import View
+
+SECTIONS: tuple[Callable[[View], Section], ...] = (
+    claims.claims,
+    claims.verdicts,
+    results.results,
+    aggregates.aggregates,
+    aggregates.improvement,
+    curves.learning,
+    curves.efficiency,
+    behaviour.behaviour,
+    behaviour.wall_clock,
+    closing.accounting,
+    closing.provenance,
+    closing.limits,
+)
+
+
+def document(view: View) -> Document:
+    """Returns the whole report of a view."""
+    study, n = view.study, view.analysis.runs
+    return Document(
+        title=study.name,
+        question=study.question,
+        facts=[
+            f"{len(study.labels)} curricula",
+            f"{len(study.setups)} setup{'s' if len(study.setups) > 1 else ''}",
+            f"n = {n} of {study.seeds.count} runs per cell",
+            f"learner {', '.join(view.learners)}",
+            f"{short_count(study.budget)} steps per run",
+        ],
+        exploratory=view.analysis.exploratory,
+        sections=[section(view) for section in SECTIONS],
+    )

@@ -1,0 +1,196 @@
+"""Results per setup in the papers' layout, with our intervals and every seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from harness.report.canvas import Figure
+from harness.report.document import Block, Figures, Section, TableBlock, Text
+from harness.report.figures.rows import Reference, Row, Seed, draw_rows, height_of
+from harness.report.tables import Column, Table, fixed, number, p_value, percent, span
+from harness.report.view import View, interval_words, slug
+from harness.scores import MEASURED, UNRESOLVED
+from harness.statistics.paper import PaperRow
+from harness.statistics.estimates import Estimate
+from harness.statistics.specification import NORMALISED, SUCCESS
+
+
+def results(view: View) -> Section:
+    """Returns one table and two figures per setup."""
+    blocks: list[Block] = [
+        Text(
+            "One row per curriculum in the layout of the papers: mean of the runs' final target "
+            "returns, its standard error, p-value against the best mean, success rate. Beside it "
+            "the intervals this harness stands for, and the one that other papers print."
+        )
+    ]
+    for setup in view.study.setups:
+        blocks.append(TableBlock(_table(view, setup)))
+        blocks.append(Figures(_figures(view, setup)))
+    return Section("results", "Results per setup", blocks)
+
+
+_COLUMNS = (
+    Column("method", "curriculum", kind="method"),
+    Column("runs", "n", number=True),
+    Column("mean", "mean return", number(4), number=True),
+    Column("standard_error", "SE", number(3), number=True),
+    Column("p_against_best", "p vs best", p_value, number=True),
+    Column("success", "success", percent(1), number=True),
+    Column("interval", "interval of the mean", span(number(4)), number=True, where="shown"),
+    Column("low", "", where="csv"),
+    Column("high", "", where="csv"),
+    Column("bounded", "bounded-score interval", span(number(4)), number=True, where="shown"),
+    Column("bounded_low", "", where="csv"),
+    Column("bounded_high", "", where="csv"),
+    Column("rliable", "percentile (other papers)", span(number(4)), number=True, where="shown"),
+    Column("rliable_low", "", where="csv"),
+    Column("rliable_high", "", where="csv"),
+    Column("success_interval", "success interval", span(percent(0)), number=True, where="shown"),
+    Column("success_low", "", where="csv"),
+    Column("success_high", "", where="csv"),
+    Column("normalised", "normalised", fixed(3), number=True),
+    Column("iqm", "IQM, normalised", fixed(3), number=True),
+    Column("cvar", "worst 20 %, normalised", fixed(3), number=True),
+)
+
+
+def _table(view: View, setup: str) -> Table:
+    paper = {row.method: row for row in view.analysis.paper if row.setup == setup}
+    rows = [_row(view, setup, label, paper.get(label)) for label in view.labels]
+    columns = list(_COLUMNS)
+    found = [view.estimate(label, setup, "score") for label in view.labels]
+    if any(item is not None and item.unresolved for item in found):
+        columns.append(Column("bounds", "if unknown runs were worst/best", span(number(4))))
+    success = [view.estimate(label, setup, SUCCESS) for label in view.labels]
+    empty = {c.key for c in columns if c.where != "csv" and all(r[c.key] is None for r in rows)}
+    hidden = {f"{key}_{end}" for key in empty for end in ("low", "high")}
+    described = view.setups[setup]
+    text = (
+        f"{described.doc} Success: {described.success}. "
+        f"{interval_words(e.interval for e in (*found, *success) if e is not None)} "
+        f"{_rliable_words(found)}{_refusals(found)}"
+    )
+    return Table(
+        f"results-{slug(setup)}",
+        setup,
+        text,
+        [c for c in columns if c.key not in empty | hidden],
+        rows,
+    )
+
+
+def _row(view: View, setup: str, label: str, paper: PaperRow | None) -> dict[str, Any]:
+    score = view.estimate(label, setup, "score")
+    success = view.estimate(label, setup, SUCCESS)
+    row: dict[str, Any] = {
+        "method": label,
+        "runs": paper.runs if paper else 0,
+        "mean": paper.mean if paper else None,
+        "standard_error": paper.standard_error if paper else None,
+        "p_against_best": paper.p_against_best if paper else None,
+        "success": paper.success if paper else None,
+        "normalised": _value(view.estimate(label, setup, NORMALISED)),
+        "iqm": _value(view.estimate(label, setup, NORMALISED, "iqm")),
+        "cvar": _value(view.estimate(label, setup, "cvar")),
+        "bounds": None,
+    }
+    row |= _ends("", score.interval if score else None)
+    row |= _ends("bounded", score.bounded if score else None)
+    row |= _ends("rliable", score.rliable if score else None)
+    row |= _ends("success", success.interval if success else None)
+    row["success_interval"] = row.pop("success_ends")
+    row["interval"] = row.pop("ends")
+    row["bounded"] = row.pop("bounded_ends")
+    row["rliable"] = row.pop("rliable_ends")
+    if score is not None and score.worst is not None and score.best is not None:
+        row["bounds"] = (score.worst, score.best)
+    return row
+
+
+def _ends(prefix: str, interval: Any) -> dict[str, Any]:
+    start = f"{prefix}_" if prefix else ""
+    low, high = (interval.low, interval.high) if interval is not None else (None, None)
+    both = None if interval is None else (low, high)
+    return {f"{start}ends": both, f"{start}low": low, f"{start}high": high}
+
+
+def _value(item: Estimate | None) -> float | None:
+    return item.value if item is not None else None
+
+
+def _rliable_words(found: Sequence[Estimate | None]) -> str:
+    known = [e.rliable for e in found if e is not None and e.rliable is not None]
+    if not known:
+        return "The percentile bootstrap of other papers is refused at so few runs. "
+    return f"For comparison: {interval_words(known)} "
+
+
+def _refusals(found: Sequence[Estimate | None]) -> str:
+    sentences = dict.fromkeys(s for e in found if e is not None for s in e.refusals)
+    return " ".join(sentences)
+
+
+def _figures(view: View, setup: str) -> list[Figure]:
+    scale = view.scales[setup]
+    anchors = scale.anchors
+    references = [
+        Reference(anchors.baseline.mean_return, anchors.baseline.policy),
+        Reference(anchors.reference.mean_return, anchors.reference.policy),
+    ]
+    ends = [reference.value for reference in references]
+    returns = _figure(
+        view,
+        setup,
+        "score",
+        "return",
+        "Final target return",
+        "mean target return",
+        references,
+        ends,
+    )
+    success = _figure(
+        view, setup, SUCCESS, "success", "Final success rate", "success rate", (), [0.0, 1.0]
+    )
+    return [figure for figure in (returns, success) if figure is not None]
+
+
+def _figure(
+    view: View,
+    setup: str,
+    column: str,
+    raw: str,
+    title: str,
+    xlabel: str,
+    references: Sequence[Reference],
+    include: Sequence[float],
+) -> Figure | None:
+    here = view.scored[(view.scored["setup"] == setup) & (view.scored["how"] != UNRESOLVED)]
+    rows = []
+    for label in view.labels:
+        item = view.estimate(label, setup, column)
+        if item is None:
+            continue
+        mine = here[here["label"] == label].sort_values("seed")
+        seeds = [_seed(run, raw) for run in mine.to_dict("records")]
+        style = view.styles[label]
+        rows.append(Row(style, style.short, item.interval, seeds, estimate=item.value))
+    if not rows:
+        return None
+    name = f"{raw}-{slug(setup)}"
+    height = height_of(len(rows), 0.52)
+    with view.canvas(name, f"{title}, {setup}", height=height) as canvas:
+        draw_rows(canvas, rows, xlabel, references=references, include=include)
+        return canvas.finish(
+            f"Dots: one training run each, its mean over {view.study.evaluation.contexts} held-out "
+            f"target contexts (crosses: failed runs at the floor). Bars: "
+            f"{interval_words(row.interval for row in rows)}"
+        )
+
+
+def _seed(run: Mapping[Any, Any], raw: str) -> Seed:
+    failed = run["how"] != MEASURED
+    tip = f"{run['label']}, seed {run['seed']}: return {run['return']:.4g}, "
+    tip += f"success {run['success']:.0%}"
+    return Seed(float(run[raw]), tip + (f" ({run['status']})" if failed else ""), failed)

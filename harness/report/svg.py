@@ -1,0 +1,88 @@
+"""From a figure's SVG file to a piece of the page: own ids, themed colours, hover, toggles."""
+
+from __future__ import annotations
+
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+_SVG = "http://www.w3.org/2000/svg"
+_XLINK = "http://www.w3.org/1999/xlink"
+BACKGROUND = "figure-background"
+
+ET.register_namespace("", _SVG)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What a drawn thing stands for.
+
+    Attributes:
+        method: Index of its curriculum, if it belongs to one.
+        tip: What hovering over it says.
+    """
+
+    method: int | None
+    tip: str = ""
+
+
+def inline(
+    text: str,
+    prefix: str,
+    marks: Mapping[str, Mark],
+    colours: Mapping[str, str],
+    title: str,
+) -> str:
+    """Returns the SVG element to be put into a page.
+
+    Args:
+        text: The SVG file as matplotlib writes it.
+        prefix: Put in front of every id, because all figures share the page's ids.
+        marks: By the id that was given to the artist.
+        colours: Colours of the file → what the page uses instead.
+        title: What a screen reader says.
+    """
+    # The document type names a remote file, and nothing of the page may point outside.
+    text = re.sub(r"<!DOCTYPE[^>]*>", "", text, count=1)
+    root = ET.fromstring(text)
+    for metadata in root.findall(f"{{{_SVG}}}metadata"):
+        root.remove(metadata)
+    root.attrib.pop("width", None)
+    root.attrib.pop("height", None)
+    root.set("role", "img")
+    root.set("aria-label", title)
+    for parent in root.iter():
+        for child in list(parent):
+            if child.get("id") == BACKGROUND:
+                parent.remove(child)
+    for element in root.iter():
+        _rewrite(element, prefix, marks, colours)
+    return ET.tostring(root, encoding="unicode")
+
+
+def _rewrite(
+    element: ET.Element, prefix: str, marks: Mapping[str, Mark], colours: Mapping[str, str]
+) -> None:
+    name = element.get("id")
+    if name is not None:
+        mark = marks.get(name)
+        if mark is not None:
+            if mark.method is not None:
+                element.set("data-method", str(mark.method))
+            if mark.tip:
+                element.set("data-tip", mark.tip)
+        element.set("id", f"{prefix}-{name}")
+    for key in ("href", f"{{{_XLINK}}}href"):
+        link = element.get(key)
+        if link is not None and link.startswith("#"):
+            element.attrib.pop(key)
+            element.set("href", f"#{prefix}-{link[1:]}")
+    for key, value in list(element.attrib.items()):
+        if key not in ("style", "fill", "stroke", "clip-path"):
+            continue
+        if "url(#" in value:
+            value = value.replace("url(#", f"url(#{prefix}-")
+        for old, new in colours.items():
+            value = value.replace(old, new)
+        element.set(key, value)

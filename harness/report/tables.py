@@ -1,0 +1,232 @@
+"""Tables: raw values once, shown as HTML, CSV, LaTeX and Markdown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+MISSING = "–"
+MINUS = "−"
+
+Show = Callable[[Any], str]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column.
+
+    Attributes:
+        key: Name of the value in each row, and of the column in the CSV file.
+        heading: What stands above it.
+        show: From value to text; what is missing never reaches it.
+        number: Whether it is aligned and sorted as a number.
+        kind: How the page draws it: `text`, `method`, `verdict` or `mono`.
+        where: `both`, or only `shown` (page, LaTeX, Markdown) or only `csv`.
+    """
+
+    key: str
+    heading: str
+    show: Show = str
+    number: bool = False
+    kind: str = "text"
+    where: str = "both"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell as the page needs it."""
+
+    text: str
+    sort: str
+    column: Column
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table.
+
+    Attributes:
+        name: Stem of its files, unique in the report.
+        title: Short heading.
+        caption: What the columns mean, n, intervals and their coverage.
+        columns: The columns.
+        rows: Raw values by column key.
+        folded: Whether the page hides it behind a click.
+    """
+
+    name: str
+    title: str
+    caption: str
+    columns: Sequence[Column]
+    rows: Sequence[Mapping[str, Any]]
+    folded: bool = False
+
+    @property
+    def visible(self) -> list[Column]:
+        """The columns that are shown."""
+        return [column for column in self.columns if column.where != "csv"]
+
+    def cells(self) -> list[list[Cell]]:
+        """Returns the shown cells row by row."""
+        return [
+            [Cell(shown(c, row.get(c.key)), _sort_key(row.get(c.key)), c) for c in self.visible]
+            for row in self.rows
+        ]
+
+    def write(self, folder: Path) -> None:
+        """Writes the CSV and LaTeX files."""
+        (folder / f"{self.name}.csv").write_text(self.csv(), encoding="utf-8", newline="")
+        (folder / f"{self.name}.tex").write_text(self.tex(), encoding="utf-8")
+
+    def csv(self) -> str:
+        """Returns raw values, comma-separated; what is missing is empty."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        keys = [column.key for column in self.columns if column.where != "shown"]
+        writer.writerow(keys)
+        writer.writerows([_raw(row.get(key)) for key in keys] for row in self.rows)
+        return out.getvalue()
+
+    def tex(self) -> str:
+        """Returns a `booktabs` table of the shown values."""
+        align = "".join("r" if column.number else "l" for column in self.visible)
+        head = " & ".join(escape_tex(column.heading) for column in self.visible)
+        body = "\n".join(
+            " & ".join(escape_tex(cell.text) for cell in row) + r" \\" for row in self.cells()
+        )
+        return (
+            f"% {self.name}: needs \\usepackage{{booktabs}}\n"
+            f"\\begin{{tabular}}{{{align}}}\n\\toprule\n{head} \\\\\n\\midrule\n{body}\n"
+            f"\\bottomrule\n\\end{{tabular}}\n"
+        )
+
+    def markdown(self) -> str:
+        """Returns a pipe table of the shown values."""
+        head = "| " + " | ".join(escape_markdown(c.heading) for c in self.visible) + " |"
+        rule = "|" + "|".join(" ---: " if c.number else " --- " for c in self.visible) + "|"
+        rows = [
+            "| " + " | ".join(escape_markdown(cell.text) for cell in row) + " |"
+            for row in self.cells()
+        ]
+        return "\n".join([head, rule, *rows])
+
+
+def shown(column: Column, value: Any) -> str:
+    """Returns the text of a value."""
+    return MISSING if _is_missing(value) else column.show(value)
+
+
+def number(digits: int = 3) -> Show:
+    """Returns a format with so many significant digits, and a true minus."""
+
+    def show(value: Any) -> str:
+        value = float(value)
+        if math.isinf(value):
+            return "∞" if value > 0 else f"{MINUS}∞"
+        if value != 0 and not 1e-4 <= abs(value) < 1e6:
+            text = f"{value:.{digits - 1}e}"
+        else:
+            places = max(0, digits - 1 - (math.floor(math.log10(abs(value))) if value else 0))
+            text = f"{value:.{places}f}"
+        return text.replace("-", MINUS)
+
+    return show
+
+
+def fixed(places: int) -> Show:
+    """Returns a format with so many decimal places, and a true minus."""
+
+    def show(value: Any) -> str:
+        text = f"{float(value):.{places}f}"
+        # A negative number that rounds to zero would be shown as −0.
+        return text.lstrip("-") if float(text) == 0 else text.replace("-", MINUS)
+
+    return show
+
+
+def percent(places: int = 0) -> Show:
+    """Returns a format for shares."""
+    return lambda value: f"{100 * float(value):.{places}f} %"
+
+
+def span(show: Show) -> Show:
+    """Returns a format for intervals, pairs of ends."""
+    return lambda ends: f"{show(ends[0])} to {show(ends[1])}"
+
+
+def p_value(value: Any) -> str:
+    """Returns a p-value as papers print it."""
+    return "< 0.001" if float(value) < 0.001 else f"{float(value):.3f}"
+
+
+def count(value: Any) -> str:
+    """Returns a whole number with thin groups of thousands."""
+    return f"{int(value):,}".replace(",", "\u202f")
+
+
+_TEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    MINUS: "$-$",
+    MISSING: "--",
+    "∞": r"$\infty$",
+    "ε": r"$\varepsilon$",
+    "≤": r"$\le$",
+    "≥": r"$\ge$",
+    "≈": r"$\approx$",
+    "±": r"$\pm$",
+    "\u202f": r"\,",
+    "‖": r"$\Vert$",
+    "ψ": r"$\psi$",
+    "V₋": r"$V_-$",
+}
+
+
+def escape_tex(text: str) -> str:
+    """Returns text that LaTeX prints as it stands."""
+    text = text.replace("V₋", "\0")
+    return "".join(_TEX.get(c, c) for c in text).replace("\0", _TEX["V₋"])
+
+
+def escape_markdown(text: str) -> str:
+    """Returns text that Markdown, and the HTML inside it, shows as it stands."""
+    for old, new in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("|", "\\|")):
+        text = text.replace(old, new)
+    return "".join(f"\\{c}" if c in "`*_[]$" else c for c in text.replace("\n", " "))
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or value == "" or (isinstance(value, float) and math.isnan(value))
+
+
+def _sort_key(value: Any) -> str:
+    if _is_missing(value):
+        return ""
+    if isinstance(value, tuple):
+        value = value[0]
+    return repr(float(value)) if isinstance(value, int | float) else str(value)
+
+
+def _raw(value: Any) -> str:
+    """Returns a value for CSV: enough digits to compute with, and the same ones on any machine."""
+    if _is_missing(value):
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.9g}" if isinstance(value, float) else str(value)

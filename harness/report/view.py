@@ -1,0 +1,197 @@
+"""Everything a report is made from, gathered once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from envs.setup import Setup
+from harness.freeze import Frozen
+from harness.report.canvas import Canvas
+from harness.report.palette import Style
+from harness.report.palette import styles as styles_of
+from harness.scores import Scale
+from harness.seeding import StudyRole, study_sequence
+from harness.statistics.analysis import Analysis
+from harness.statistics.contrasts import ContrastResult
+from harness.statistics.estimates import Estimate
+from harness.statistics.interval import Interval
+from harness.statistics.specification import SUITE
+from harness.study.models import Study
+
+_KINDS = {
+    "welch-t": "Welch–Satterthwaite t",
+    "paired-t": "paired t",
+    "simultaneous-t": "simultaneous t",
+    "expanded-percentile": "expanded percentile (Hesterberg)",
+    "percentile (rliable)": "percentile bootstrap (rliable)",
+    "wilson": "Wilson",
+    "learned-miller-thomas": "Learned-Miller–Thomas",
+    "logit-brunner-munzel": "logit Brunner–Munzel",
+    "max-t": "max-t",
+    "kolmogorov": "Kolmogorov",
+}
+
+
+@dataclass(frozen=True)
+class History:
+    """What the study's diary says.
+
+    Attributes:
+        looks: Numbers of runs per cell at which the data were looked at before.
+        reports: How many reports were made before this one.
+        retries: Runs that were started again after an infrastructure failure.
+        quarantined: Runs that were set aside as damaged.
+        shared: Runs taken over from other studies.
+    """
+
+    looks: tuple[int, ...] = ()
+    reports: int = 0
+    retries: int = 0
+    quarantined: int = 0
+    shared: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Everything a report is made from.
+
+    Attributes:
+        study: The study.
+        setups: Its setups by name.
+        scales: Their scales.
+        scored: One row per planned run.
+        curves: The target score of every run over the evaluation grid.
+        updates: Every curriculum update of planned runs.
+        retired: Number of runs that an earlier version of the study asked for.
+        analysis: What the statistics say.
+        frozen: The frozen plan, if there is one.
+        history: What the diary says.
+        provenance: Terms and values about code, machine and plan.
+        notes: Sentences about the data that the reader must know.
+    """
+
+    study: Study
+    setups: Mapping[str, Setup]
+    scales: Mapping[str, Scale]
+    scored: pd.DataFrame
+    curves: pd.DataFrame
+    updates: pd.DataFrame
+    retired: int
+    analysis: Analysis
+    frozen: Frozen | None
+    history: History
+    provenance: Sequence[tuple[str, str]] = ()
+    notes: Sequence[str] = ()
+    styles: Mapping[str, Style] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "styles", styles_of(self.study))
+
+    @property
+    def exploratory(self) -> bool:
+        """Whether the report carries the watermark."""
+        return bool(self.analysis.exploratory)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The curricula in the order of the study file."""
+        return self.study.labels
+
+    @property
+    def learners(self) -> tuple[str, ...]:
+        """The learners' names."""
+        study = self.study
+        return tuple(sorted({study.learner_of(entry).name for entry in study.curricula}))
+
+    def canvas(self, name: str, title: str, **options: Any) -> Canvas:
+        """Returns a canvas with this report's styles and watermark."""
+        return Canvas(name, title, styles=self.styles, exploratory=self.exploratory, **options)
+
+    def rng(self, *key: int) -> np.random.Generator:
+        """Returns a stream of the study's own for what the report resamples."""
+        sequence = study_sequence(self.study.seeds.root, StudyRole.BOOTSTRAP, 1, *key)
+        return np.random.default_rng(sequence)
+
+    def estimate(
+        self, method: str, scope: str, column: str, functional: str = "mean"
+    ) -> Estimate | None:
+        """Returns one estimate, None where it was not made."""
+        for item in self.analysis.estimates:
+            if (item.method, item.scope, item.column, item.functional) == (
+                method,
+                scope,
+                column,
+                functional,
+            ):
+                return item
+        return None
+
+    def contrasts(self, column: str, scope: str) -> list[ContrastResult]:
+        """Returns the comparisons of one column on one scope, in the order of the study."""
+        place = {label: i for i, label in enumerate(self.labels)}
+        found = [
+            item
+            for item in self.analysis.contrasts
+            if item.comparison.column == column and item.comparison.scope == scope
+        ]
+        return sorted(
+            found, key=lambda c: (place[c.comparison.method], place[c.comparison.control])
+        )
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """The setups, and the suite where there are several."""
+        return (*self.study.setups, SUITE) if len(self.study.setups) > 1 else self.study.setups
+
+
+def scope_words(scope: str) -> str:
+    """Returns how a scope is printed."""
+    return "all setups" if scope == SUITE else scope
+
+
+def slug(text: str) -> str:
+    """Returns a setup's name as part of a file name."""
+    return "".join(c if c.isalnum() or c in "-_" else "-" for c in text)
+
+
+def interval_words(found: Iterable[Interval | None]) -> str:
+    """Returns what a caption says of its intervals: level, kind, n and simulated coverage."""
+    known = [item for item in found if item is not None]
+    if not known:
+        return "No interval can be given from so few runs; the points are the runs themselves."
+    words = []
+    for kind in dict.fromkeys(item.kind for item in known):
+        mine = [item for item in known if item.kind == kind]
+        levels = sorted({f"{item.level:.3g}" for item in mine})
+        level = f"{100 * float(levels[0]):.3g} %"
+        runs = _range([item.runs for item in mine])
+        words.append(f"{level} {_KINDS.get(kind, kind)} intervals, n = {runs} runs per cell; ")
+        words[-1] += coverage_words(mine)
+    return ". ".join(words) + "."
+
+
+def coverage_words(found: Sequence[Interval]) -> str:
+    """Returns the simulated coverage of intervals of one kind."""
+    covered = [item.coverage for item in found if item.coverage is not None]
+    if not covered:
+        return "coverage not simulated for this case"
+    shares = _range([round(100 * c.share, 1) for c in covered])
+    low = min(covered, key=lambda c: c.worst)
+    text = (
+        f"simulated coverage {shares} % for data of this shape at n = "
+        f"{_range([c.runs for c in covered])}, {100 * low.worst:.1f} % for the worst shape "
+        f"({low.worst_shape})"
+    )
+    if any(item.under_covers for item in found):
+        text += "; narrower than it claims to be"
+    return text
+
+
+def _range(values: Sequence[float]) -> str:
+    low, high = min(values), max(values)
+    return f"{low:g}" if low == high else f"{low:g}–{high:g}"
