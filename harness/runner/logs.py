@@ -10,7 +10,7 @@ from harness.store.ledger import now
 from harness.store.store import RunStore
 
 _KEEP = 64 * 1024
-TAIL_LINES = 12
+TAIL_LINES = 20
 
 
 def file_log(store: RunStore, attempt: str, run_ids: Iterable[str], ending: str) -> None:

@@ -1,0 +1,31 @@
+"""Runs of small plans by workers that can import the substitutes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.runner import RunSummary
+from harness.store import RunStore
+from tests.harness.runner.plans import REPOSITORY, Heard, launch_at
+
+Launch = Callable[..., tuple[RunSummary, RunStore, Heard]]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _substitutes() -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(REPOSITORY))
+        yield
+
+
+@pytest.fixture
+def launch(tmp_path: Path) -> Launch:
+    """Runs cells with the substitutes; returns the summary, the store and what was said."""
+
+    def call(*cells, root=None, **options):
+        return launch_at(root or tmp_path / "results" / "walks", *cells, **options)
+
+    return call

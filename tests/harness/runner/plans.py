@@ -1,0 +1,101 @@
+"""Small plans for the substitutes, and what tests look at afterwards."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from harness.runner import Limits, RunOptions, RunSummary, run_cells
+from harness.runner.display import Silent
+from harness.seeding import RunSeed
+from harness.store import RunStore, load_results, record_digest
+from harness.study.expand import PlannedCell
+from harness.study.specs import (
+    Cell,
+    CurriculumCell,
+    EvaluationCell,
+    LearnerCell,
+    ScheduleCell,
+)
+
+REPOSITORY = Path(__file__).parents[3]
+TRAIN = "tests.harness.runner.substitutes:train"
+
+
+class Heard(Silent):
+    """Keeps what the runner said."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.texts.append(text)
+
+
+def plan_cell(
+    label: str = "walk", *, seeds: int = 3, points: int = 3, **options: Any
+) -> PlannedCell:
+    """Returns a cell for the substitutes."""
+    steps = tuple(100 * (i + 1) for i in range(points))
+    cell = Cell(
+        curriculum=CurriculumCell(name="walk", epsilon=None, threshold=None, options=options),
+        setup="line",
+        setup_digest="0",
+        learner=LearnerCell(name="walker", params={}),
+        schedule=ScheduleCell(),
+        budget=steps[-1],
+        evaluation=EvaluationCell(steps=steps, contexts=20, root=0),
+        versions={"training": "1"},
+    )
+    return PlannedCell(label, cell, tuple(RunSeed(root=0, index=i) for i in range(seeds)))
+
+
+def digests(root: Path) -> dict[str, str]:
+    """Returns the hash of every run's record, timings aside."""
+    found = {}
+    for path in sorted((root / "runs").iterdir()):
+        if (path / "run.json").exists():
+            found[path.name] = record_digest(json.loads((path / "run.json").read_text()))
+    return found
+
+
+def statuses(store: RunStore) -> dict[tuple[str, int], tuple[str, str]]:
+    """Returns status and reason by label and seed."""
+    frame = load_results(store.root).runs
+    columns = (frame[name] for name in ("label", "seed", "status", "reason"))
+    return {
+        (label, seed): (status, reason)
+        for label, seed, status, reason in zip(*columns, strict=True)
+    }
+
+
+def starts(store: RunStore, run_id: str) -> list[dict[str, Any]]:
+    """Returns the attempts at a run that the ledger knows of."""
+    return [e for e in store.ledger.read() if e["event"] == "start" and e["run"] == run_id]
+
+
+def run_id_of(store: RunStore, label: str, seed: int) -> str:
+    """Returns the id of a run of the manifest."""
+    manifest = store.manifest()
+    assert manifest is not None
+    (found,) = [e.run_id for e in manifest.entries if (e.label, e.seed.index) == (label, seed)]
+    return found
+
+
+def launch_at(
+    root: Path, *cells: PlannedCell, batched: bool = True, **options: Any
+) -> tuple[RunSummary, RunStore, Heard]:
+    """Runs cells with the substitutes; returns the summary, the store and what was said."""
+    heard = Heard()
+    given = RunOptions(
+        **{
+            "workers": 1,
+            "train": TRAIN,
+            "batched": lambda _: batched,
+            "display": heard,
+            **options,
+            "limits": Limits(**{"heartbeat": 0.2, **options.get("limits", {})}),
+        }
+    )
+    return run_cells("walks", {"name": "walks"}, cells, root, given), RunStore(root), heard

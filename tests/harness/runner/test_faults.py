@@ -1,0 +1,125 @@
+"""Workers that misbehave: the right status and message, and the rest of the study finishes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.harness.runner.plans import (
+    digests,
+    launch_at,
+    plan_cell,
+    run_id_of,
+    starts,
+    statuses,
+)
+
+pytestmark = pytest.mark.slow
+
+
+# Fault, how its run ends, what is said about it, and how often the run is begun.
+FAULTS = [
+    # Once in its batch and once alone.
+    ("raise", "crashed-method", "ZeroDivisionError: a method's own mistake", 2),
+    ("sys-exit", "crashed-method", "SystemExit: 3", 2),
+    # Once, and twice more.
+    ("exit", "crashed-infrastructure", "exited with code 1", 3),
+    ("segfault", "crashed-infrastructure", "killed by SIGSEGV", 3),
+    ("allocate", "crashed-infrastructure", "memory", 3),
+    ("allocate-at-once", "crashed-infrastructure", "memory", 3),
+]
+
+
+@pytest.fixture(scope="module")
+def faulty_study(tmp_path_factory):
+    """One study in which everything goes wrong that can."""
+    bad = [plan_cell(fault, seeds=2, fault=fault, indices=[1], at=1) for fault, *_ in FAULTS]
+    limits = {"memory": 700 * 2**20}
+    root = tmp_path_factory.mktemp("results") / "walks"
+    return launch_at(root, *bad, plan_cell("good", seeds=2), workers=2, limits=limits)
+
+
+@pytest.mark.parametrize(("fault", "status", "message", "attempts"), FAULTS)
+def test_each_fault_gives_its_status_and_message(faulty_study, fault, status, message, attempts):
+    _, store, heard = faulty_study
+    found = statuses(store)
+    assert found[fault, 1][0] == status
+    assert message in found[fault, 1][1]
+    guilty = run_id_of(store, fault, 1)
+    assert len(starts(store, guilty)) == attempts
+    # The failure is told, with the last lines of the run's log.
+    log = store.log_path(guilty).read_text()
+    told = "\n".join(heard.texts)
+    assert f"about to have the fault: {fault}" in log
+    assert f"run {guilty}: {status}" in told
+    assert log.splitlines()[-1] in told
+
+
+def test_the_rest_of_the_study_finishes(faulty_study):
+    summary, store, _ = faulty_study
+    faults = {(fault, 1) for fault, *_ in FAULTS}
+    others = [value for key, value in statuses(store).items() if key not in faults]
+    assert others == [("ok", "")] * 8
+    assert summary.complete
+    assert summary.unresolved == 4
+    assert not list((store.root / "leases").iterdir())
+    assert not list((store.root / "attempts").iterdir())
+
+
+def test_a_worker_that_hangs_is_a_timeout_of_its_own_run(launch):
+    hung = plan_cell("hung", seeds=2, fault="sleep", indices=[1], at=1)
+    summary, store, heard = launch(hung, plan_cell("good", seeds=1), limits={"seconds": 5.0})
+    found = statuses(store)
+    assert found.pop(("hung", 1)) == ("timeout", "not done within its time limit of 5 s")
+    assert set(found.values()) == {("ok", "")}
+    assert summary.unresolved == 0
+    # In the batch it could have been either of the two; alone it was this one.
+    assert len(starts(store, run_id_of(store, "hung", 1))) == 2
+    assert "each alone" in "\n".join(heard.texts)
+
+
+def test_a_worker_that_dies_once_is_retried_from_its_checkpoint(launch, tmp_path):
+    fault = {"fault": "once", "indices": [1], "at": 2, "flag": str(tmp_path / "flag")}
+    _, store, _ = launch(plan_cell(seeds=3, **fault))
+    assert (tmp_path / "flag").exists()
+    events = [entry["event"] for entry in store.ledger.read()]
+    assert events.count("retry") == 1
+    assert {status for status, _ in statuses(store).values()} == {"ok"}
+    # The same cell without interruption: the fault is off because the flag is there.
+    _, again, _ = launch(plan_cell(seeds=3, **fault), root=tmp_path / "other" / "walks")
+    assert digests(store.root) == digests(again.root)
+
+
+def test_failures_of_infrastructure_are_final_until_a_fresh_start_is_asked_for(launch, tmp_path):
+    bad = plan_cell("bad", seeds=1, fault="exit", indices=[0])
+    _, store, _ = launch(bad)
+    run_id = run_id_of(store, "bad", 0)
+    assert len(starts(store, run_id)) == 3
+    summary, _, _ = launch(bad)
+    assert summary.unresolved == 1
+    assert len(starts(store, run_id)) == 3, "a resumed study must not retry for ever"
+    launch(bad, retry_failed=True)
+    assert len(starts(store, run_id)) == 6
+    assert [e["event"] for e in store.ledger.read()].count("fresh-start") == 1
+
+
+def test_retries_are_counted_across_runners(launch):
+    """Two failures before the runner died leave one attempt to its successor."""
+    bad = plan_cell("bad", seeds=1, fault="exit", indices=[0])
+    _, store, _ = launch(bad)
+    run_id = run_id_of(store, "bad", 0)
+    # As if the runner had been killed before the third attempt.
+    (store.folder(run_id) / "run.json").unlink()
+    lines = store.ledger.path.read_text().splitlines(keepends=True)
+    failures = [i for i, line in enumerate(lines) if json.loads(line)["event"] == "failure"]
+    store.ledger.path.write_text("".join(lines[: failures[1] + 1]))
+    before = len(starts(store, run_id))
+    launch(bad)
+    assert len(starts(store, run_id)) == before + 1
+
+
+def test_a_training_function_that_cannot_be_imported_is_no_method_failure(launch):
+    _, store, heard = launch(plan_cell(seeds=1), train="tests.harness.runner.substitutes:absent")
+    assert statuses(store)["walk", 0][0] == "crashed-infrastructure"
+    assert "cannot be imported" in "\n".join(heard.texts)

@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.records import Status
+from harness.runner.packing import LARGEST, _makespan, pack
+from harness.runner.policy import RETRIES, Action, decide, infrastructure_failures
+from harness.runner.task import Ending
+from tests.harness.runner.plans import plan_cell
+
+
+def asked(*cells):
+    return [(cell.label, cell.cell, cell.seeds) for cell in cells]
+
+
+@given(
+    cells=st.lists(st.tuples(st.integers(1, 70), st.integers(1, 9)), min_size=1, max_size=6),
+    workers=st.integers(1, 12),
+    batched=st.booleans(),
+)
+def test_every_seed_is_in_exactly_one_batch(cells, workers, batched):
+    planned = [
+        plan_cell(f"c{i}", seeds=seeds, points=points, x=i)
+        for i, (seeds, points) in enumerate(cells)
+    ]
+    batches = pack(asked(*planned), workers, lambda _: batched)
+    for cell in planned:
+        packed = [seed for batch in batches if batch.label == cell.label for seed in batch.seeds]
+        assert sorted(s.index for s in packed) == [s.index for s in cell.seeds]
+    costs = [batch.cost() for batch in batches]
+    assert costs == sorted(costs, reverse=True), "longest first"
+    assert max(len(batch.seeds) for batch in batches) <= (LARGEST if batched else 1)
+
+
+def sizes(cells, workers, batched=True):
+    return [len(batch.seeds) for batch in pack(asked(*cells), workers, lambda _: batched)]
+
+
+def test_one_cell_is_spread_over_all_workers():
+    assert sizes([plan_cell(seeds=10)], 1) == [10]
+    assert sizes([plan_cell(seeds=10)], 2) == [5, 5]
+    assert sizes([plan_cell(seeds=10)], 5) == [2] * 5
+    assert sizes([plan_cell(seeds=10)], 64) == [1] * 10
+
+
+def test_cells_that_fill_the_workers_stay_whole():
+    cells = [plan_cell(f"c{i}", seeds=10, x=i) for i in range(4)]
+    assert sizes(cells, 2) == [10] * 4
+    assert sizes(cells, 4) == [10] * 4
+
+
+def test_no_worker_idles_for_long_at_the_end():
+    # Three cells on two workers: whole cells would leave one worker idle for a third of the time.
+    cells = [plan_cell(f"c{i}", seeds=10, x=i) for i in range(3)]
+    batches = pack(asked(*cells), 2, lambda _: True)
+    costs = [batch.cost() for batch in batches]
+    assert sum(costs) / (2 * _makespan(costs, 2)) > 0.95
+
+
+def test_a_learner_without_batches_gets_single_seeds():
+    assert sizes([plan_cell(seeds=4)], 2, batched=False) == [1] * 4
+
+
+def test_infrastructure_is_retried_twice_the_last_time_alone():
+    assert RETRIES == 2
+    actions = [decide(Ending.DIED, 5, failures) for failures in range(3)]
+    assert [d.action for d in actions] == [Action.TOGETHER, Action.ALONE, Action.GIVE_UP]
+    assert all(d.counts for d in actions)
+    assert actions[-1].status is Status.INFRASTRUCTURE
+
+
+def test_out_of_memory_is_retried_in_smaller_batches():
+    assert decide(Ending.MEMORY, 5, 0).action is Action.ALONE
+
+
+@pytest.mark.parametrize(
+    ("ending", "status"), [(Ending.RAISED, Status.CRASHED), (Ending.TIMEOUT, Status.TIMEOUT)]
+)
+def test_a_method_that_fails_is_found_out_and_not_retried(ending, status):
+    together = decide(ending, 3, 0)
+    assert together.action is Action.ALONE
+    assert not together.counts
+    alone = decide(ending, 1, 0)
+    assert (alone.action, alone.status) == (Action.GIVE_UP, status)
+
+
+@pytest.mark.parametrize("ending", [Ending.STOPPED, Ending.LOST, Ending.STORAGE])
+@pytest.mark.parametrize("failures", [0, 2])
+def test_what_is_nobodys_failure_costs_nothing(ending, failures):
+    decision = decide(ending, 1, failures)
+    assert decision.action is Action.TOGETHER
+    assert not decision.counts
+
+
+def test_failures_are_counted_from_the_ledger():
+    ledger = [
+        {"event": "failure", "runs": ["a", "b"], "counts": True},
+        {"event": "failure", "runs": ["a"], "counts": False},
+        {"event": "failure", "run": "a", "status": "diverged"},
+        {"event": "failure", "runs": ["a"], "counts": True},
+    ]
+    assert infrastructure_failures(ledger) == {"a": 2, "b": 1}
+    ledger.append({"event": "fresh-start", "runs": ["a"]})
+    assert infrastructure_failures(ledger) == {"b": 1}

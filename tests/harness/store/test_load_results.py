@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from harness.errors import UserError
+from harness.records import EVALUATION_COLUMNS
+from harness.store import RunStore, load_results
+from harness.store.load import RUN_COLUMNS
+from tests.harness.runner.plans import plan_cell
+from tests.harness.store.samples import empty_result, sample_result
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Three cells: one whole, one with a failure and a missing run, one of another shape."""
+    store = RunStore(tmp_path / "walks")
+    cells = [plan_cell("a", seeds=2), plan_cell("b", seeds=3, x=1), plan_cell("c", points=1, x=2)]
+    store.extend_manifest("walks", {}, [(c.label, c.cell, c.seeds) for c in cells])
+    for run in (*cells[0].runs(), cells[1].runs()[0], *cells[2].runs()):
+        store.write(run, sample_result(run), {"attempts": 1, "host": "here"})
+    failed = cells[1].runs()[1]
+    store.write(failed, empty_result(failed.seed), {"attempts": 1})
+    return store
+
+
+def test_every_run_of_the_manifest_has_a_row(store):
+    runs = load_results(store.root).runs
+    assert list(zip(runs["label"], runs["seed"], runs["status"], strict=True)) == [
+        ("a", 0, "ok"),
+        ("a", 1, "ok"),
+        ("b", 0, "ok"),
+        ("b", 1, "diverged"),
+        ("b", 2, "missing"),
+        ("c", 0, "ok"),
+        ("c", 1, "ok"),
+        ("c", 2, "ok"),
+    ]
+    for name, kind in RUN_COLUMNS.items():
+        assert str(runs[name].dtype) == kind, name
+
+
+def test_evaluations_are_tidy_and_typed(store):
+    results = load_results(store.root)
+    rows = results.evaluations
+    kinds = {**EVALUATION_COLUMNS, "label": "category", "setup": "category", "seed": "int64"}
+    for name, kind in kinds.items():
+        assert str(rows[name].dtype) == kind, name
+    counts = rows.groupby(["label", "seed"], observed=True).size().to_dict()
+    whole, short = 60, 20
+    assert counts == {
+        ("a", 0): whole,
+        ("a", 1): whole,
+        ("b", 0): whole,
+        **{("c", seed): short for seed in range(3)},
+    }
+    manifest = store.manifest()
+    for entry in manifest.entries:
+        mine = rows[rows["run_id"] == entry.run_id]
+        if len(mine):
+            expected = sample_result(manifest.run(entry)).evaluations["return"]
+            np.testing.assert_array_equal(mine["return"], np.float32(expected))
+
+
+def test_updates_have_their_wall_times_back(store):
+    updates = load_results(store.root).updates
+    assert len(updates) == 3 * 3 + 3
+    assert updates["seconds"].dtype == "float64"
+    assert (updates["seconds"] >= 0).all()
+    assert str(updates["step"].dtype) == str(updates["case"].dtype) == "category"
+    assert updates["threshold"].isna().all()
+    assert all(len(mean) == 2 for mean in updates["mean"])
+
+
+def test_a_damaged_run_counts_as_missing_and_is_named(store):
+    entry = store.manifest().entries[0]
+    path = store.folder(entry.run_id) / "evaluations.parquet"
+    path.write_bytes(path.read_bytes()[:-1])
+    before = sorted(p for p in store.root.rglob("*"))
+    with pytest.warns(UserWarning, match=entry.run_id):
+        results = load_results(store.root)
+    assert results.runs["status"][0] == "missing"
+    assert "evaluations.parquet" in results.runs["reason"][0]
+    assert entry.run_id not in set(results.evaluations["run_id"])
+    assert list(results.problems) == [entry.run_id]
+    assert sorted(p for p in store.root.rglob("*")) == before, "loading changes nothing"
+
+
+def test_a_study_without_results_yet_has_empty_frames(tmp_path):
+    store = RunStore(tmp_path / "walks")
+    cell = plan_cell()
+    store.extend_manifest("walks", {}, [(cell.label, cell.cell, cell.seeds)])
+    results = load_results(store.root)
+    assert list(results.runs["status"]) == ["missing"] * 3
+    assert len(results.evaluations) == len(results.updates) == 0
+    assert isinstance(results.evaluations, pd.DataFrame)
+
+
+def test_no_results_is_a_sentence(tmp_path):
+    with pytest.raises(UserError, match="no results here; run the study first"):
+        load_results(tmp_path)

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from harness.errors import UserError
+from harness.store import Ledger, RunStore
+from harness.store.manifest import NAME
+from tests.harness.runner.plans import plan_cell
+
+
+def asked(*cells):
+    return [(cell.label, cell.cell, cell.seeds) for cell in cells]
+
+
+@pytest.fixture
+def store(tmp_path):
+    return RunStore(tmp_path / "walks")
+
+
+def test_a_new_label_or_report_setting_changes_no_run_id(store):
+    first = store.extend_manifest("walks", {"report": 1}, asked(plan_cell("a")))
+    second = store.extend_manifest("walks", {"report": 2}, asked(plan_cell("b")))
+    ids = {entry.run_id for entry in first.current()}
+    assert {entry.run_id for entry in second.current()} == ids
+    assert len(second.history) == 2
+
+
+def test_more_seeds_and_cells_extend_the_manifest(store):
+    one, more = plan_cell("a", seeds=2), plan_cell("a", seeds=5)
+    first = store.extend_manifest("walks", {}, asked(one))
+    second = store.extend_manifest("walks", {}, asked(more, plan_cell("b", seconds=0.5)))
+    assert {e.run_id for e in first.entries} < {e.run_id for e in second.entries}
+    assert second.history[-1].added == 6
+    assert store.manifest() == second
+
+
+def test_runs_that_are_no_longer_asked_for_stay_listed(store):
+    a, b = plan_cell("a"), plan_cell("b", seconds=0.5)
+    store.extend_manifest("walks", {}, asked(a, b))
+    after = store.extend_manifest("walks", {}, asked(a))
+    assert len(after.entries) == 6
+    assert [entry.label for entry in after.entries if not entry.current] == ["b"] * 3
+    assert after.history[-1].retired == 3
+    back = store.extend_manifest("walks", {}, asked(a, b))
+    assert all(entry.current for entry in back.entries)
+
+
+def test_the_same_plan_twice_leaves_the_file_alone(store):
+    store.extend_manifest("walks", {"x": 1}, asked(plan_cell()))
+    before = (store.root / NAME).stat().st_mtime_ns
+    store.extend_manifest("walks", {"x": 1}, asked(plan_cell()))
+    assert (store.root / NAME).stat().st_mtime_ns == before
+
+
+def test_a_folder_of_another_study_is_refused(store):
+    store.extend_manifest("walks", {}, asked(plan_cell()))
+    with pytest.raises(UserError, match="belongs to the study 'walks'"):
+        store.extend_manifest("talks", {}, asked(plan_cell()))
+
+
+@pytest.mark.parametrize("damage", ["cut", "edit"])
+def test_a_manifest_that_is_not_ours_is_refused(store, damage):
+    store.extend_manifest("walks", {"x": 1}, asked(plan_cell()))
+    path = store.root / NAME
+    text = path.read_text()
+    path.write_text(text[:-30] if damage == "cut" else text.replace('"budget": 300', '"budget": 9'))
+    with pytest.raises(UserError, match="manifest"):
+        store.manifest()
+
+
+_WRITER = """
+import sys
+from harness.store.ledger import Ledger
+for index in range(40):
+    Ledger(sys.argv[1]).append("test", index=index)
+"""
+
+
+def test_the_ledger_keeps_every_line_of_every_process(tmp_path):
+    command = [sys.executable, "-c", _WRITER, str(tmp_path)]
+    writers = [subprocess.Popen(command) for _ in range(3)]
+    assert [writer.wait() for writer in writers] == [0, 0, 0]
+    entries = Ledger(tmp_path).read()
+    assert len(entries) == 120
+    assert sorted(entry["index"] for entry in entries) == sorted([*range(40)] * 3)
+    assert {"time", "host", "versions", "revision", "dirty", "pid"} <= entries[0].keys()
+
+
+def test_a_line_cut_short_costs_itself_only(tmp_path):
+    ledger = Ledger(tmp_path)
+    ledger.append("one")
+    with open(ledger.path, "a") as file:
+        file.write('{"event": "cut sh')
+    ledger.append("two")
+    assert [entry["event"] for entry in ledger.read()] == ["one", "two"]
+    assert json.loads(ledger.path.read_text().splitlines()[-1])["event"] == "two"

@@ -1,0 +1,173 @@
+"""A run on disk: what was written is read back, and nothing else ever is."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.records import Status
+from harness.store import BadRunError, RunStore, record_digest
+from harness.store import runs as runs_module
+from harness.store.files import StorageError
+from harness.store.runs import read_run, write_run
+from tests.harness.store.samples import empty_result, sample_result, sample_run
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    run = sample_run()
+    folder = tmp_path / "walks" / "runs" / run.run_id()
+    write_run(folder, run, sample_result(run), {"attempts": 1})
+    return folder
+
+
+def test_what_was_written_is_read_back(written: Path) -> None:
+    run = sample_run()
+    result = sample_result(run)
+    found = read_run(written, tables=True)
+    assert found is not None
+    assert found.run_id == written.name == run.run_id()
+    assert found.status is Status.OK
+    assert found.record["run"] == run.model_dump(mode="json")
+    rows = found.tables["evaluations.parquet"].to_pydict()
+    assert rows["step"] == result.evaluations["step"]
+    np.testing.assert_array_equal(rows["return"], np.float32(result.evaluations["return"]))
+    assert rows["success"] == result.evaluations["success"]
+    updates = found.tables["updates.parquet"].to_pydict()
+    assert updates["mean"] == result.updates["mean"], "doubles are kept to the last bit"
+    assert updates["slack"] == [None] * 3
+    assert "seconds" not in updates
+    assert found.tables["timings.parquet"].column_names == ["seconds"]
+    policy = RunStore(written.parents[1]).policy(run.run_id())
+    np.testing.assert_array_equal(policy["weights"], result.policy["weights"])
+
+
+def test_types_do_not_depend_on_what_was_recorded(written: Path) -> None:
+    found = read_run(written, tables=True)
+    assert found is not None
+    schema = found.tables["updates.parquet"].schema
+    assert str(schema.field("threshold").type) == "double", "though every value is None"
+    assert str(schema.field("theta").type).startswith("list<")
+    assert str(schema.field("iterations").type) == "int64"
+
+
+def test_the_same_result_gives_the_same_bytes(written: Path, tmp_path: Path) -> None:
+    run = sample_run()
+    other = tmp_path / "other" / run.run_id()
+    # Another attempt, another time, another place: none of it is part of the record.
+    write_run(other, run, sample_result(run), {"attempts": 2, "batch": 7})
+    for name in ("evaluations.parquet", "updates.parquet", "policy.safetensors"):
+        assert (other / name).read_bytes() == (written / name).read_bytes()
+    first, second = (json.loads((f / "run.json").read_text()) for f in (written, other))
+    assert first["execution"] != second["execution"]
+    assert record_digest(first) == record_digest(second)
+
+
+def test_the_digest_of_a_record_sees_every_difference_of_substance(written: Path) -> None:
+    record = json.loads((written / "run.json").read_text())
+    digest = record_digest(record)
+    for change in ({"status": "diverged"}, {"env_steps": 1}, {"reason": "x"}):
+        assert record_digest({**record, **change}) != digest
+    files = json.loads(json.dumps(record["files"]))
+    files["updates.parquet"]["sha256"] = "0" * 64
+    assert record_digest({**record, "files": files}) != digest
+
+
+def _truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-20])
+
+
+def _flip_a_bit(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(bytes(data))
+
+
+@pytest.mark.parametrize("name", ["evaluations.parquet", "updates.parquet", "policy.safetensors"])
+@pytest.mark.parametrize("damage", [_truncate, _flip_a_bit, Path.unlink])
+def test_a_damaged_file_is_named_and_not_read(written: Path, name: str, damage) -> None:
+    damage(written / name)
+    with pytest.raises(BadRunError, match=name):
+        read_run(written)
+
+
+@pytest.mark.parametrize("position", range(0, 60, 3))
+def test_run_json_cut_anywhere_is_not_read(written: Path, position: int) -> None:
+    path = written / "run.json"
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) * position // 60])
+    with pytest.raises(BadRunError, match=r"run\.json"):
+        read_run(written)
+
+
+def test_an_edited_record_is_not_read(written: Path) -> None:
+    path = written / "run.json"
+    path.write_text(path.read_text().replace('"status": "ok"', '"status": "diverged"'))
+    with pytest.raises(BadRunError, match="checksum"):
+        read_run(written)
+
+
+def test_a_run_of_another_study_is_not_read(written: Path, tmp_path: Path) -> None:
+    other = sample_run(1)
+    folder = tmp_path / "elsewhere" / other.run_id()
+    write_run(folder, other, sample_result(other), {})
+    (written / "run.json").write_bytes((folder / "run.json").read_bytes())
+    with pytest.raises(BadRunError, match=f"another run .{other.run_id()}"):
+        read_run(written)
+
+
+def test_a_folder_without_run_json_did_not_finish(written: Path) -> None:
+    (written / "run.json").unlink()
+    assert read_run(written) is None
+
+
+def test_run_json_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names: list[str] = []
+    real = runs_module.write_atomic
+    monkeypatch.setattr(
+        runs_module, "write_atomic", lambda p, d: (names.append(p.name), real(p, d))
+    )
+    run = sample_run()
+    write_run(tmp_path / run.run_id(), run, sample_result(run), {})
+    assert names[-1] == "run.json"
+    assert len(names) == 5
+
+
+def test_a_full_disk_leaves_no_record_and_no_debris(tmp_path: Path, monkeypatch) -> None:
+    from harness.store import files
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(files.os, "fsync", full)
+    run = sample_run()
+    with pytest.raises(StorageError, match="No space left on device; free some space"):
+        write_run(tmp_path / run.run_id(), run, sample_result(run), {})
+    assert list((tmp_path / run.run_id()).iterdir()) == []
+
+
+def test_a_run_that_recorded_nothing_is_stored_too(tmp_path: Path) -> None:
+    run = sample_run()
+    write_run(tmp_path / run.run_id(), run, empty_result(run.seed), {})
+    found = read_run(tmp_path / run.run_id(), tables=True)
+    assert found is not None
+    assert found.status is Status.DIVERGED
+    assert found.tables == {}
+
+
+def test_results_that_are_not_as_declared_are_refused(tmp_path: Path) -> None:
+    run = sample_run()
+    good = sample_result(run)
+    with pytest.raises(ValueError, match="a result of seed"):
+        write_run(tmp_path / "x", run, sample_result(sample_run(1)), {})
+    extra = replace(good, evaluations={**good.evaluations, "more": [0]})
+    with pytest.raises(ValueError, match="more"):
+        write_run(tmp_path / "x", run, extra, {})
+    ragged = replace(good, evaluations={**good.evaluations, "length": [1]})
+    with pytest.raises(ValueError, match="different lengths"):
+        write_run(tmp_path / "x", run, ragged, {})
+    assert not (tmp_path / "x" / "run.json").exists()
