@@ -19,6 +19,7 @@ from harness.study.models import (
     CurriculumEntry,
     Evaluation,
     LearnerEntry,
+    SetupChange,
     Statistics,
     Tuning,
     changed_learner,
@@ -39,7 +40,7 @@ def check_parts(parts: Mapping[str, Any]) -> list[Finding]:
     findings: list[Finding] = []
     entries: Sequence[CurriculumEntry | None] = parts.get("curricula") or ()
     setups: Sequence[str] = parts.get("setups") or ()
-    findings += _curricula(entries)
+    findings += _curricula(entries, setups)
     findings += _setups(setups)
     if "learner" in parts:
         here: KeyPath = ("learner",)
@@ -61,7 +62,9 @@ def check_parts(parts: Mapping[str, Any]) -> list[Finding]:
     return findings
 
 
-def _curricula(entries: Sequence[CurriculumEntry | None]) -> Iterator[Finding]:
+def _curricula(
+    entries: Sequence[CurriculumEntry | None], setups: Sequence[str]
+) -> Iterator[Finding]:
     counts = Counter(entry.shown for entry in entries if entry is not None)
     seen: set[str] = set()
     for i, entry in enumerate(entries):
@@ -72,28 +75,40 @@ def _curricula(entries: Sequence[CurriculumEntry | None]) -> Iterator[Finding]:
                 ("curricula", i), f"'{entry.shown}' is there already; give this one a 'label:'."
             )
         seen.add(entry.shown)
-        yield from _curriculum(entry, ("curricula", i))
+        yield from _curriculum(entry, ("curricula", i), setups)
 
 
-def _curriculum(entry: CurriculumEntry, path: KeyPath) -> Iterator[Finding]:
+def _curriculum(entry: CurriculumEntry, path: KeyPath, setups: Sequence[str]) -> Iterator[Finding]:
     try:
         kind = curricula.get(entry.name)
     except LookupError as error:
         yield Finding((*path, "name"), str(error))
         return
+    for name in entry.per_setup:
+        if name not in setups:
+            yield Finding((*path, "per_setup", name), "is not among the study's setups; remove it.")
+    places: list[tuple[KeyPath, CurriculumEntry | SetupChange]] = [(path, entry)]
+    places += [((*path, "per_setup", name), part) for name, part in entry.per_setup.items()]
+    for place, given in places:
+        yield from _parameters(kind, given, place)
+
+
+def _parameters(
+    kind: type[curricula.Curriculum], given: CurriculumEntry | SetupChange, path: KeyPath
+) -> Iterator[Finding]:
     known = kind.options()
-    for option in entry.options:
+    for option in given.options:
         if option not in known:
             yield Finding(
                 (*path, "options", option),
-                f"'{entry.name}' has no such option; it has: {', '.join(known) or 'none'}.",
+                f"'{kind.name}' has no such option; it has: {', '.join(known) or 'none'}.",
             )
     limit = kind.requires_epsilon_below
-    if limit is not None and entry.epsilon is not None and entry.epsilon >= limit:
+    if limit is not None and given.epsilon is not None and given.epsilon >= limit:
         yield Finding(
             (*path, "epsilon"),
-            f"must be below {limit:g} for '{entry.name}' (θ would not stay positive), "
-            f"not {entry.epsilon:g}.",
+            f"must be below {limit:g} for '{kind.name}' (θ would not stay positive), "
+            f"not {given.epsilon:g}.",
         )
 
 

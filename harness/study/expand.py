@@ -85,10 +85,12 @@ def _resolve_curriculum(entry: CurriculumEntry, setup: str) -> CurriculumCell:
     kind = curricula.get(entry.name)
     # A control that ignores ε and V₋ must not get a new run id when they change.
     paced = kind.capabilities.self_paced
-    threshold = entry.threshold if entry.threshold is not None else envs.setup(setup).threshold
+    given = entry.on(setup)
+    epsilon = DEFAULT_EPSILON if given.epsilon is None else given.epsilon
+    threshold = envs.setup(setup).threshold if given.threshold is None else given.threshold
     return CurriculumCell(
         name=entry.name,
-        epsilon=(entry.epsilon or DEFAULT_EPSILON) if paced else None,
+        epsilon=epsilon if paced else None,
         threshold=threshold if paced else None,
-        options={k: o.default for k, o in kind.options().items()} | entry.options,
+        options={name: option.default for name, option in kind.options().items()} | given.options,
     )

@@ -54,6 +54,28 @@ def changed_learner(learner: LearnerEntry, change: LearnerChange | None) -> Lear
     return LearnerEntry(name=learner.name, params={**learner.params, **change.params})
 
 
+class SetupChange(Frozen):
+    """Parameters of a curriculum that hold on one setup only, as tuning finds them."""
+
+    epsilon: Positive | None = None
+    threshold: float | None = None
+    options: dict[str, Value] = Field(default_factory=dict)
+
+
+class Tuned(Frozen):
+    """Where a method's parameters come from.
+
+    Attributes:
+        method: The label that was tuned; replicates of one search share it.
+        replicate: Which of the independent searches found them.
+        record: The tuning record, relative to the study file.
+    """
+
+    method: Label
+    replicate: int = Field(ge=0)
+    record: str
+
+
 class CurriculumEntry(Frozen):
     """A curriculum with its parameters; a plain name takes the defaults."""
 
@@ -68,6 +90,10 @@ class CurriculumEntry(Frozen):
         default_factory=dict, description="The curriculum's own options: `pacebench list`."
     )
 
+    per_setup: dict[str, SetupChange] = Field(
+        default_factory=dict, description="Parameters that differ on some setups, by setup."
+    )
+    tuned: Tuned | None = Field(None, description="Written by `pacebench tune`.")
     learner: LearnerChange | None = Field(
         None, description="For studies that compare learners: how this method's differs."
     )
@@ -76,6 +102,15 @@ class CurriculumEntry(Frozen):
     def shown(self) -> str:
         """The label, or the name where none is given."""
         return self.label or self.name
+
+    def on(self, setup: str) -> SetupChange:
+        """Returns the parameters that hold on one setup."""
+        change = self.per_setup.get(setup, SetupChange())
+        return SetupChange(
+            epsilon=self.epsilon if change.epsilon is None else change.epsilon,
+            threshold=self.threshold if change.threshold is None else change.threshold,
+            options={**self.options, **change.options},
+        )
 
 
 class Seeds(Frozen):

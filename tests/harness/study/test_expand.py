@@ -91,3 +91,17 @@ def test_a_method_may_change_the_learner() -> None:
     assert {**plain.params, "log_std_init": 1.0} == wide.params
     assert sb3.name == "sb3-ppo"
     assert sb3.params["learning_rate"] != 1e-3, "the study's parameters are those of its learner"
+
+
+def test_parameters_may_differ_between_setups() -> None:
+    change = {"point-mass-2": {"epsilon": 0.1, "options": {"on_shortfall": "hold"}}}
+    study = Study.model_validate(
+        broken(
+            curricula=[{"name": "spgl", "epsilon": 0.02, "per_setup": change}],
+            statistics=...,
+            tuning=...,
+        )
+    )
+    one, two = (planned.cell.curriculum for planned in expand(study))
+    assert (one.epsilon, one.options["on_shortfall"]) == (0.02, "recover")
+    assert (two.epsilon, two.options["on_shortfall"]) == (0.1, "hold")

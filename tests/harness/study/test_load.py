@@ -54,6 +54,12 @@ def test_every_shipped_study_is_valid(file: Path) -> None:
         ({"curricula.0": "spgll"}, "curricula[0]", "did you mean 'spgl'?"),
         ({"curricula.1.options": {"on_short": 1}}, "options.on_short", "it has: on_shortfall"),
         ({"curricula.2.label": "spgl"}, "curricula[2]", "'spgl' is there already"),
+        (
+            {"curricula.1.per_setup": {"point-mass-2": {"epsilon": 0.3}}},
+            "curricula[1].per_setup.point-mass-2.epsilon",
+            "must be below 0.25",
+        ),
+        ({"curricula.1.per_setup": {"moon": {}}}, "per_setup.moon", "not among the study's setups"),
         ({"curricula": []}, "curricula", "at least 1 item"),
         ({"curricula": "default"}, "curricula", "valid tuple"),
         ({"setups": []}, "setups", "at least 1 item"),
