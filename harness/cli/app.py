@@ -15,9 +15,12 @@ from harness.errors import UserError
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("list", "harness.cli.list_", "list_"),
     ("check", "harness.cli.check", "check"),
+    ("run", "harness.cli.run", "run"),
+    ("status", "harness.cli.status", "status"),
     ("schema", "harness.cli.schema", "schema"),
     ("render", "harness.cli.render", "render"),
     ("anchors", "harness.cli.anchors", "anchors"),
+    ("coverage", "harness.cli.coverage", "coverage"),
     ("version", "harness.cli.version", "version"),
 )
 

@@ -21,6 +21,7 @@ from harness.runner.worker import execute, find_train
 def main(results: int) -> None:
     """Makes one task after another, until the runner closes our standard input."""
     _die_with_parent()
+    _offer_to_the_kernel()
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -69,6 +70,12 @@ def _limit_memory(limit: int | None) -> None:
     wanted = resource.RLIM_INFINITY if limit is None else limit
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_DATA, (wanted, hard))
+
+
+def _offer_to_the_kernel() -> None:
+    # When the machine runs out of memory, a worker is to go, and not its runner.
+    with contextlib.suppress(OSError):
+        Path("/proc/self/oom_score_adj").write_text("500")
 
 
 def _die_with_parent() -> None:

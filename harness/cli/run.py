@@ -1,0 +1,99 @@
+"""`pacebench run`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def run(
+    study: Annotated[Path, typer.Argument(help="The study file.")],
+    executor: Annotated[
+        str, typer.Option(help="Where batches run: local, ray or slurm.")
+    ] = "local",
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Batches at a time (default: all cores).")
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option(help="An existing Ray cluster, such as ray-head:6379 or auto.")
+    ] = None,
+    slurm: Annotated[
+        list[str] | None,
+        typer.Option(help="A parameter for submitit, such as slurm_partition=cpu; repeatable."),
+    ] = None,
+    time_limit: Annotated[
+        float | None, typer.Option(min=1, help="Seconds of training that a run may take.")
+    ] = None,
+    memory_limit: Annotated[
+        float | None, typer.Option(min=0.1, help="GiB of memory that a worker may take.")
+    ] = None,
+    results: Annotated[Path, typer.Option(help="Where results are kept.")] = Path("results"),
+    share: Annotated[
+        bool, typer.Option(help="Take over runs that another study in the folder has.")
+    ] = True,
+    retry_failed: Annotated[
+        bool,
+        typer.Option(
+            "--retry-failed", help="Give runs that the machine failed three times a fresh start."
+        ),
+    ] = False,
+) -> None:
+    """Run a study, or go on with it; what is finished is never run again.
+
+    Ctrl-C stops at the next checkpoint, a second Ctrl-C at once; the same command resumes.
+
+    Example: [bold]pacebench run studies/quick.yaml[/bold]
+    """
+    from harness.cli.output import console
+    from harness.runner import Limits, RunOptions
+    from harness.runner import run as run_study
+    from harness.runner.display import choose
+    from harness.study.load import load_study
+    from harness.study.summary import duration
+
+    err = console(stderr=True)
+    loaded = load_study(study)
+    memory = None if memory_limit is None else int(memory_limit * 2**30)
+    options = RunOptions(
+        executor=executor,
+        workers=workers,
+        address=address,
+        limits=Limits(seconds=time_limit, memory=memory),
+        slurm=_parameters(slurm or []),
+        share=share,
+        retry_failed=retry_failed,
+        display=choose(err),
+    )
+    summary = run_study(loaded, results=results, options=options)
+    counts = ", ".join(f"{count} {status}" for status, count in summary.statuses.items())
+    said = f"{sum(summary.statuses.values())} of {summary.total} runs ended ({counts or 'none'})"
+    typer.echo(f"{said}, {summary.made} of them now, in {duration(summary.seconds)}.")
+    if summary.interrupted and not summary.complete:
+        typer.echo(f"Resume with: pacebench run {study}{_again(results, executor)}")
+        raise typer.Exit(130)
+    if summary.unresolved:
+        typer.echo(
+            f"{summary.unresolved} failed for want of infrastructure; see their logs in "
+            f"{summary.root / 'runs'}, then try --retry-failed."
+        )
+        raise typer.Exit(1)
+    typer.echo(f"Results: {summary.root}")
+
+
+def _parameters(pairs: list[str]) -> dict[str, str | int]:
+    from harness.errors import UserError
+
+    found: dict[str, str | int] = {}
+    for pair in pairs:
+        key, separator, value = pair.partition("=")
+        if not separator or not key:
+            raise UserError(f"--slurm {pair}: write KEY=VALUE, such as slurm_partition=cpu.")
+        found[key] = int(value) if value.isdigit() else value
+    return found
+
+
+def _again(results: Path, executor: str) -> str:
+    folder = "" if results == Path("results") else f" --results {results}"
+    return folder + ("" if executor == "local" else f" --executor {executor}")

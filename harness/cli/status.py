@@ -1,0 +1,56 @@
+"""`pacebench status`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def status(
+    study: Annotated[Path, typer.Argument(help="The study file, or its results folder.")],
+    results: Annotated[Path, typer.Option(help="Where results are kept.")] = Path("results"),
+    json_: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+) -> None:
+    """Show how far a study is, from its results alone; works while others run it.
+
+    Example: [bold]pacebench status studies/quick.yaml[/bold]
+    """
+    import json
+
+    from harness.cli.output import console
+    from harness.errors import UserError
+    from harness.runner.display import line, table
+    from harness.runner.snapshot import look
+    from harness.store import RunStore
+
+    root = _root(study, results)
+    store = RunStore(root)
+    manifest = store.manifest()
+    if manifest is None:
+        raise UserError(f"{root}: no results here; start with `pacebench run {study}`.")
+    snapshot, bad = look(store, manifest)
+    if json_:
+        state = {
+            "study": snapshot.study,
+            "complete": snapshot.complete,
+            "cells": [cell.to_dict() for cell in snapshot.cells],
+            "whole": snapshot.whole.to_dict(),
+            "bad": bad,
+        }
+        typer.echo(json.dumps(state, indent=2, ensure_ascii=False))
+        return
+    out = console()
+    out.print(table(snapshot))
+    out.print(f"{snapshot.study}: {line(snapshot)}.", markup=False)
+    for run_id, reason in bad.items():
+        out.print(f"run {run_id} will be set aside and made again: {reason}.", markup=False)
+
+
+def _root(study: Path, results: Path) -> Path:
+    if study.is_dir():
+        return study
+    from harness.study.load import load_study
+
+    return results / load_study(study).name

@@ -1,0 +1,48 @@
+"""A runner in a process of its own, for tests that interrupt or kill it.
+
+python -m tests.harness.runner.drive ROOT '{"cells": [{"label": "a", "seeds": 4}], "workers": 2}'
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from harness.runner import Limits, RunOptions, run_cells
+from tests.harness.runner.plans import REPOSITORY, TRAIN, plan_cell
+
+
+def main(root: str, plan: dict[str, Any]) -> None:
+    cells = [plan_cell(**cell) for cell in plan["cells"]]
+    options = RunOptions(
+        executor=plan.get("executor", "local"),
+        workers=plan.get("workers", 2),
+        slurm=plan.get("slurm", {}),
+        address=plan.get("address"),
+        train=TRAIN,
+        batched=lambda _: True,
+        limits=Limits(**{"heartbeat": 0.2, **plan.get("limits", {})}),
+    )
+    summary = run_cells("walks", {"name": "walks"}, cells, Path(root), options)
+    print(json.dumps({"statuses": summary.statuses, "interrupted": summary.interrupted}))
+
+
+def start(root: Path, plan: dict[str, Any], **options: Any) -> subprocess.Popen[str]:
+    """Starts a runner."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.harness.runner.drive", str(root), json.dumps(plan)],
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        **options,
+    )
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], json.loads(sys.argv[2]))

@@ -1,0 +1,69 @@
+"""Disks that are full or read-only: a sentence, nothing lost, and on it goes when mended."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UserError
+from harness.store import RunStore
+from tests.harness.runner.plans import digests, launch_at, plan_cell
+
+pytestmark = pytest.mark.slow
+
+
+def mount(*arguments: str) -> bool:
+    command = ["mount", *arguments]
+    return os.geteuid() == 0 and subprocess.run(command, capture_output=True).returncode == 0
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of one mebibyte."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if not mount("-t", "tmpfs", "-o", "size=1m", "tmpfs", str(disk)):
+        pytest.skip("mounting a tmpfs is not permitted here")
+    try:
+        yield disk
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
+
+
+def test_a_full_disk_stops_the_study_and_costs_nothing_that_was_recorded(small_disk, launch):
+    root = small_disk / "walks"
+    cells = [plan_cell(f"c{i}", seeds=4, points=4, x=i) for i in range(6)]
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(bytes(700 * 1024))
+    with pytest.raises(UserError, match="No space left on device; free some space and run"):
+        launch_at(root, *cells)
+    store = RunStore(root)
+    good, bad = store.scan(entry.run_id for entry in store.manifest().entries)
+    assert bad == {}
+    assert 0 < len(good) < 24
+    assert not list(root.rglob("*.tmp"))
+    before = digests(root)
+    ballast.unlink()
+    assert mount("-o", "remount,size=16m", str(small_disk))
+    summary, _, _ = launch_at(root, *cells)
+    assert summary.statuses == {"ok": 24}, "a full disk is nobody's failure"
+    _, whole, _ = launch(*cells)
+    after = digests(root)
+    assert after == digests(whole.root)
+    assert before.items() <= after.items()
+
+
+def test_a_read_only_folder_is_refused_with_a_sentence(small_disk):
+    assert mount("-o", "remount,ro", str(small_disk))
+    with pytest.raises(UserError, match="Read-only file system; make it writable"):
+        launch_at(small_disk / "walks", plan_cell(seeds=1))
+
+
+def test_a_folder_that_is_a_file_is_refused_with_a_sentence(tmp_path):
+    (tmp_path / "walks").write_text("not a folder")
+    with pytest.raises(UserError, match="walks: File exists"):
+        launch_at(tmp_path / "walks", plan_cell(seeds=1))
