@@ -1,0 +1,1 @@
+"""What a curriculum costs: timed replays of one stream, shares of training time, score per second."""

@@ -1,0 +1,179 @@
+"""Times the updates of several curricula within one process, interleaved so that drift cancels.
+
+A *pass* replays every instance once with one curriculum. Passes are dealt into rounds, each round in
+a random order, and the whole sequence is then run backwards (ABBA): whatever grows linearly through
+the process costs every curriculum the same, and what changes from one hundredth of a second to the
+next hits neighbours alike. Quick curricula get a pass in every round, slow ones in few. The state is
+restored before every update, outside the timed region. The time of an instance is the median over
+the passes of one half, averaged over the two halves.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import perf_counter_ns, process_time_ns
+from typing import Any
+
+import numpy as np
+
+import curricula
+from harness.overhead.instances import Floats, Instance
+
+MAXIMUM_PASSES = 100
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One contestant: a curriculum under a label of its own.
+
+    Attributes:
+        label: What tables call it; the same curriculum may stand under two.
+        curriculum: The registered name.
+        slowdown: Every update is stretched to this multiple of its time by busy waiting. 1 is the
+            curriculum as it is; 1.05 serves to see whether 5 % would be found.
+    """
+
+    label: str
+    curriculum: str
+    slowdown: float = 1.0
+
+    @property
+    def is_twin(self) -> bool:
+        """Whether the curriculum stands here under another name than its own."""
+        return self.label != self.curriculum
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of one entry, per instance.
+
+    Attributes:
+        wall: By `perf_counter`.
+        cpu: By `process_time`.
+        passes: Timed updates per instance in either half.
+    """
+
+    wall: Floats
+    cpu: Floats
+    passes: int
+
+
+class Replay:
+    """One curriculum, ready to make the update of each instance again and again."""
+
+    def __init__(self, entry: Entry, instances: Sequence[Instance]) -> None:
+        self.entry = entry
+        self._cases = []
+        for instance in instances:
+            curriculum = instance.make(entry.curriculum)
+            self._cases.append((curriculum, curriculum.state_dict(), instance))
+
+    def __len__(self) -> int:
+        return len(self._cases)
+
+    def solve(self, index: int) -> tuple[curricula.UpdateRecord, Any]:
+        """Makes one untimed update; returns its record and the distribution it led to."""
+        curriculum, state, instance = self._cases[index]
+        curriculum.load_state_dict(state)
+        record = curriculum.update(instance.contexts, instance.values)
+        return record, curriculum.distribution
+
+    def time(self, index: int) -> tuple[int, int]:
+        """Makes one update; returns its nanoseconds by the wall clock and of CPU time."""
+        curriculum, state, instance = self._cases[index]
+        curriculum.load_state_dict(state)
+        contexts, values, slowdown = instance.contexts, instance.values, self.entry.slowdown
+        # The wall clock is read innermost: reading the CPU clock is a system call.
+        cpu = process_time_ns()
+        started = perf_counter_ns()
+        curriculum.update(contexts, values)
+        elapsed = perf_counter_ns() - started
+        if slowdown > 1.0:
+            end = started + int(elapsed * slowdown)
+            while perf_counter_ns() < end:
+                pass
+            elapsed = perf_counter_ns() - started
+        return elapsed, process_time_ns() - cpu
+
+    def run(self) -> Floats:
+        """Makes one pass; returns nanoseconds of wall and CPU time, (instances, 2)."""
+        return np.array([self.time(i) for i in range(len(self))], dtype=np.float64)
+
+
+def schedule(passes: Mapping[str, int], rng: np.random.Generator) -> list[list[str]]:
+    """Returns the labels round by round: every label its number of passes, spread evenly.
+
+    The second half of the rounds is the first half backwards.
+    """
+    rounds = max(passes.values(), default=0)
+    half: list[list[str]] = []
+    for r in range(rounds):
+        due = [
+            label
+            for label, count in passes.items()
+            if _dealt(r + 1, count, rounds) > _dealt(r, count, rounds)
+        ]
+        half.append([due[i] for i in rng.permutation(len(due))])
+    return [*half, *([*reversed(labels)] for labels in reversed(half))]
+
+
+def _dealt(rounds_done: int, count: int, rounds: int) -> int:
+    # Half a share ahead, so that the only pass of a slow curriculum falls into the middle.
+    return (2 * rounds_done * count + rounds) // (2 * rounds)
+
+
+def time_block(
+    replays: Mapping[str, Replay],
+    passes: Mapping[str, int],
+    rng: np.random.Generator,
+    passed: Callable[[str], None] = lambda label: None,
+) -> dict[str, Times]:
+    """Times every entry of one block, warmed up already, in the present process.
+
+    Args:
+        replays: By label.
+        passes: How many passes each makes in either half.
+        rng: Decides the order.
+        passed: Hears of each pass done.
+    """
+    taken: dict[str, list[Floats]] = {label: [] for label in replays}
+    with _no_collection():
+        for labels in schedule(passes, rng):
+            for label in labels:
+                taken[label].append(replays[label].run())
+                passed(label)
+            gc.collect()
+    times = {}
+    for label, runs in taken.items():
+        halves = np.array(runs).reshape(2, passes[label], -1, 2) * 1e-9
+        wall, cpu = np.median(halves, axis=1).mean(axis=0).T
+        times[label] = Times(wall, cpu, passes[label])
+    return times
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Collects between rounds instead of whenever an allocation happens to trigger it.
+
+    A collection of *other* objects would hit whichever curriculum is running. What the libraries
+    made while they were imported is set aside, so that collecting takes no time to speak of.
+    """
+    enabled = gc.isenabled()
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        if enabled:
+            gc.enable()
+
+
+def passes_for(seconds_per_update: float, instances: int, share: float) -> int:
+    """Returns how many passes a curriculum makes in either half to use its share of seconds."""
+    wanted = share / max(seconds_per_update * instances, 1e-9)
+    return int(np.clip(round(wanted), 1, MAXIMUM_PASSES))
