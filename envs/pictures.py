@@ -36,7 +36,7 @@ class Film:
     Attributes:
         setup: The task.
         context: Its raw context (d,).
-        frames: Pictures, evenly spaced, the last one of the end.
+        frames: Pictures, evenly spaced, the last one of the end; only this one in a still.
         fps: Frames per second of simulated time.
         still: The episode in one picture.
         success: Whether it succeeded.
@@ -54,8 +54,23 @@ class Film:
     length: int
 
 
-def film(name: str | Setup, context: ArrayLike, policy: str = "reference", seed: int = 0) -> Film:
-    """Plays one episode with a scripted policy and draws it."""
+def film(
+    name: str | Setup,
+    context: ArrayLike,
+    policy: str = "reference",
+    seed: int = 0,
+    *,
+    moving: bool = True,
+) -> Film:
+    """Plays one episode with a scripted policy and draws it.
+
+    Args:
+        name: A setup or its name.
+        context: The context (d,).
+        policy: `random`, `hold` or `reference`.
+        seed: Seed of the episode and of the random policy.
+        moving: Whether all frames are wanted; without, only those that the still needs are drawn.
+    """
     spec = setup(name)
     given = np.asarray(context, dtype=np.float64)
     if given.shape != (spec.dim,):
@@ -68,12 +83,14 @@ def film(name: str | Setup, context: ArrayLike, policy: str = "reference", seed:
     rng = stream(policy_seed)
     every = -(-spec.horizon // _MAX_FRAMES)
     batch.reset(given[None])
-    frames, total, length, over, success = [batch.render()], 0.0, 0, False, False
+    all_frames = moving or batch.strobe
+    frames = [batch.render()] if all_frames else []
+    total, length, over, success = 0.0, 0, False, False
     while not over:
         _, reward, terminated, truncated, info = batch.step(batch.actions(policy, rng))
         total, length = total + float(reward[0]), length + 1
         over, success = bool(terminated[0] or truncated[0]), bool(info["success"][0])
-        if over or length % every == 0:
+        if over or (all_frames and length % every == 0):
             frames.append(batch.render())
     still = _still(batch, frames)
     batch.close()
@@ -108,7 +125,7 @@ def contact_sheet(
         mean = spec.initial_mean if which == "initial" else spec.target_mean
         drawn = draw_contexts(spec, columns - 1, child, which)
         contexts = np.vstack([mean, drawn])
-        films = [film(spec, c, policy, seed + i) for i, c in enumerate(contexts)]
+        films = [film(spec, c, policy, seed + i, moving=False) for i, c in enumerate(contexts)]
         rows.append((which, [_captioned(f, f.still, width=300) for f in films]))
     tile_width, tile_height = rows[0][1][0].size
     gap, band = 16, 56

@@ -51,8 +51,7 @@ def draw(trace: Sequence[tuple[float, float]], context: Floats, crashed: bool) -
         _draw_cross(pen, trace[-1])
     else:
         _disc(pen, trace[-1], 0.12, fill=_MASS)
-    small = image.resize((SIZE, SIZE), Image.Resampling.LANCZOS)
-    return np.asarray(small, dtype=np.uint8)
+    return np.asarray(image.reduce(_OVERSAMPLING), dtype=np.uint8)
 
 
 def _pixel(point: tuple[float, float]) -> tuple[float, float]:
@@ -84,17 +83,27 @@ def _draw_wall(pen: ImageDraw, gate: float, width: float) -> None:
 
 
 def _draw_path(pen: ImageDraw, trace: Sequence[tuple[float, float]]) -> None:
-    points = [_pixel(p) for p in trace]
+    points = _thinned(trace)
     # Coloured by distance covered: by time, most colours would go to the mass resting at the goal.
-    covered = np.cumsum(np.hypot(*np.diff(np.array(trace), axis=0).T))
+    covered = np.cumsum(np.hypot(*np.diff(points, axis=0).T))
     share = covered / max(covered[-1], 1e-9) if len(covered) else covered
-    colours = _PATH_OLD + share[:, None] * (_PATH_NEW - _PATH_OLD)
+    colours = (_PATH_OLD + share[:, None] * (_PATH_NEW - _PATH_OLD)).astype(int)
+    pixels = [_pixel((x, y)) for x, y in points]
     radius = _width(0.06) / 2
-    for a, b, (red, green, blue) in zip(points[:-1], points[1:], colours.astype(int), strict=True):
+    for a, b, (red, green, blue) in zip(pixels[:-1], pixels[1:], colours, strict=True):
         pen.line([a, b], fill=(red, green, blue), width=_width(0.06))
         # Round joints: thick segments would leave notches in a bend.
         x, y = b
         pen.ellipse([x - radius, y - radius, x + radius, y + radius], fill=(red, green, blue))
+
+
+def _thinned(trace: Sequence[tuple[float, float]]) -> Floats:
+    """Leaves out points that are too near to the one before to be seen."""
+    kept = [trace[0]]
+    for x, y in trace[1:]:
+        if abs(x - kept[-1][0]) + abs(y - kept[-1][1]) > 0.02:
+            kept.append((x, y))
+    return np.array([*kept, trace[-1]])
 
 
 def _draw_cross(pen: ImageDraw, point: tuple[float, float]) -> None:

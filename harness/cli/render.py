@@ -42,7 +42,8 @@ def render(
         given = spec.target_mean if context is None else _numbers(context)
         if out.suffix.lower() not in (".png", ".gif"):
             raise UserError(f"cannot write '{out.name}': the name must end in .png or .gif.")
-        save(film(spec, given, policy.value, seed), out)
+        moving = out.suffix.lower() == ".gif"
+        save(film(spec, given, policy.value, seed, moving=moving), out)
     else:
         if context is not None:
             raise UserError("--sheet draws its own contexts; leave --context out.")

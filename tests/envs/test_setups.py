@@ -1,0 +1,177 @@
+"""The catalogue's figures, the frozen spec and the registry."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import envs
+
+PI = math.pi
+# name: target mean, target variance, initial mean, initial variance, V₋, visible, γ, steps
+TABLE = {
+    "point-mass-1": (
+        (2.6, 0.7, 0.1),
+        (9e-4, 4e-4, 1e-4),
+        (0, 4, 2),
+        (4, 3.5, 1),
+        5,
+        False,
+        0.95,
+        100,
+    ),
+    "point-mass-2": ((2.5, 0.7, 0.1), (1, 9e-4, 1e-4), (0, 4, 2), (4, 3.5, 1), 5, True, 0.95, 100),
+    "lunar-lander": (
+        (-10, 15, 1.5),
+        (1, 9, 0.09),
+        (-7, 10, 1),
+        (4, 16, 0.16),
+        1,
+        False,
+        0.99,
+        1000,
+    ),
+    "ball-catching": (
+        (0.34 * PI, 0.85, 2.37),
+        (0.1 * PI, 0.15, 1),
+        (0.68, 0.9, 0.85),
+        (1e-3, 1e-3, 0.1),
+        42.5,
+        False,
+        0.995,
+        200,
+    ),
+    "point-mass-spdl": (
+        (2.5, 0.5, 0),
+        (1.6e-5, 1.40625e-5, 4e-6),
+        (0, 4, 2),
+        (4, 3.5, 1),
+        3.5,
+        False,
+        0.95,
+        100,
+    ),
+    "ball-catching-spdl": (
+        (0.34 * PI, 0.85, 2.37),
+        (0.2 * PI, 0.15, 1),
+        (0.68, 0.9, 0.85),
+        (1e-3, 1e-3, 0.1),
+        42.5,
+        False,
+        0.995,
+        200,
+    ),
+}
+BOUNDS = {
+    "point-mass": ((-4, 0.5, 0), (4, 8, 4)),
+    "lunar-lander": ((-11.99, 0, 0), (-0.01, 20, 2)),
+    "ball-catching": ((0.125 * PI, 0.6, 0.75), (0.5 * PI, 1.1, 4)),
+}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_figures(name: str) -> None:
+    s = envs.setup(name)
+    target, target_variance, initial, initial_variance, threshold, visible, gamma, steps = TABLE[
+        name
+    ]
+    assert s.target_mean == pytest.approx(target)
+    assert s.target_variance == pytest.approx(target_variance)
+    assert s.initial_mean == pytest.approx(initial)
+    assert s.initial_variance == pytest.approx(initial_variance)
+    assert (s.threshold, s.visible, s.gamma, s.horizon) == (threshold, visible, gamma, steps)
+    assert (s.lower, s.upper) == BOUNDS[s.environment]
+    assert len(s.doc) > 40
+    assert len(s.source) > 20
+    assert s.success
+
+
+def test_all_of_ours_are_in_the_table() -> None:
+    assert {n for n in envs.names() if envs.origin(n) == "pacebench"} == set(TABLE)
+
+
+def test_a_setup_survives_json_and_cannot_be_changed(name: str) -> None:
+    s = envs.setup(name)
+    assert envs.Setup.from_dict(json.loads(json.dumps(s.to_dict()))) == s
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        s.gamma = 0.5  # type: ignore[misc]
+    assert hash(s) == hash(envs.Setup.from_dict(s.to_dict()))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"target_variance": (1.0, 0.0, 1.0)}, "'target_variance' must be positive"),
+        ({"initial_mean": (1.0, 2.0)}, "'initial_mean' needs 3 finite numbers"),
+        ({"target_mean": (1.0, math.nan, 0.0)}, "'target_mean' needs 3 finite numbers"),
+        ({"lower": (5.0, 0.5, 0.0)}, "'lower' must be below 'upper'"),
+        ({"gamma": 1.5}, "'gamma' must be in"),
+        ({"horizon": 0}, "'horizon' must be at least one"),
+        ({"threshold": math.inf}, "'threshold' must be finite"),
+    ],
+)
+def test_figures_that_do_not_fit_are_refused(change: dict[str, object], sentence: str) -> None:
+    with pytest.raises(envs.SetupError, match=sentence):
+        dataclasses.replace(envs.setup("point-mass-1"), **change)  # type: ignore[arg-type]
+
+
+def test_unknown_names_are_answered_with_the_nearest() -> None:
+    with pytest.raises(envs.UnknownNameError, match="did you mean 'point-mass-2'"):
+        envs.make_batch("pointmass-2", 1, 0)
+
+
+def test_a_setup_of_ones_own() -> None:
+    mine = dataclasses.replace(
+        envs.setup("point-mass-1"), name="mine", target_mean=(1.0, 1.0, 1.0), anchors=None
+    )
+    envs.register(mine)
+    try:
+        assert "mine" in envs.names()
+        assert envs.make_batch("mine", 2, 0).reset(np.ones((2, 3))).shape == (2, 4)
+        with pytest.raises(ValueError, match="registered already"):
+            envs.register(dataclasses.replace(mine, gamma=0.9))
+    finally:
+        envs.unregister("mine")
+    assert "mine" not in envs.names()
+
+
+@pytest.mark.parametrize(
+    ("environment", "sentence"),
+    [
+        ("nowhere_to_be_found:Batch", "cannot be imported"),
+        ("envs.point_mass:Nothing", "cannot be imported"),
+        ("envs.errors:SetupError", "is no envs.BatchEnv"),
+    ],
+)
+def test_environments_that_are_none_are_refused(environment: str, sentence: str) -> None:
+    wrong = dataclasses.replace(envs.setup("point-mass-1"), environment=environment)
+    with pytest.raises(envs.SetupError, match=sentence):
+        envs.make(wrong)
+
+
+def test_bad_sizes_seeds_and_modes_are_refused() -> None:
+    for n in (0, -1, 2.5, True, "3"):
+        with pytest.raises(envs.SetupError, match="num_envs must be a positive integer"):
+            envs.make_batch("point-mass-1", n, 0)  # type: ignore[arg-type]
+    for seed in (-1, 1.5, None, "1", True):
+        with pytest.raises(envs.SetupError, match="seed must be"):
+            envs.make_batch("point-mass-1", 2, seed)  # type: ignore[arg-type]
+    with pytest.raises(envs.SetupError, match="3 seeds were given for 2 copies"):
+        envs.make_batch("point-mass-1", 2, [1, 2, 3])
+    with pytest.raises(envs.SetupError, match="seed must be a non-negative"):
+        envs.make_batch("point-mass-1", 2, [1, -2])
+    with pytest.raises(envs.SetupError, match="render_mode"):
+        envs.make("point-mass-1", render_mode="human")
+
+
+def test_importing_envs_imports_no_physics_engine() -> None:
+    heavy = ("mujoco", "Box2D", "pygame", "torch", "matplotlib", "pandas", "PIL")
+    code = f"import sys, envs; envs.names(); print([m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
