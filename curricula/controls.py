@@ -46,7 +46,7 @@ class Initial(Control):
 class Linear(Control):
     """Open loop: μ and log σ go in equal steps from the initial to the target distribution.
 
-    After n updates μ = (1 − t)μ₀ + tμ̃ and ln θ = (1 − t) ln θ₀ with t = min(1, n/updates). It
+    After n updates μ = μ₀ + t(μ̃ − μ₀) and ln θ = (1 − t) ln θ₀ with t = min(1, n/updates). It
     answers whether *self*-pacing matters, or only pacing.
 
     Args:
@@ -75,7 +75,7 @@ class Linear(Control):
         if done >= self.length:
             return self._family.ones, self.target.mean
         t = done / self.length
-        mean = (1.0 - t) * self.initial.mean + t * self.target.mean
+        mean = self.initial.mean + t * (self.target.mean - self.initial.mean)
         return np.exp((1.0 - t) * np.log(self._start)), mean
 
     def _propose(

@@ -1,0 +1,191 @@
+"""Random update problems, drawn so that Hypothesis can shrink them to something readable.
+
+A problem is described by a few small numbers and a seed; the arrays follow from them. A
+counterexample therefore shrinks towards one dimension, one sample and seed 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from curricula import Capabilities, Curriculum, Gaussian
+
+Array = NDArray[np.float64]
+
+LANDSCAPES = ("hard", "easy", "bumpy", "noise")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One update: where the curriculum stands, what it sampled and what that was worth.
+
+    Attributes:
+        dim: Context dimensions d.
+        samples: Number of contexts K.
+        full: Whether the target covariance is a full matrix.
+        epsilon: The KL budget.
+        distance: ‖μ̃ − μ‖ in standard deviations of the current distribution.
+        decades: θ spans ten to the plus and minus this.
+        slack: V̄ − V₋ in units of what one step may change the value by.
+        landscape: How the value depends on the context: `hard` falls towards the target, `easy`
+            rises, `bumpy` is quadratic, `noise` does not depend on it.
+        offset: Added to all values, in units of their spread.
+        context_scale: Decimal logarithm of the contexts' unit.
+        value_scale: Decimal logarithm of the values' unit.
+        seed: Of everything else.
+    """
+
+    dim: int = 1
+    samples: int = 20
+    full: bool = False
+    epsilon: float = 0.05
+    distance: float = 1.0
+    decades: float = 0.5
+    slack: float = 1.0
+    landscape: str = "hard"
+    offset: float = 0.0
+    context_scale: int = 0
+    value_scale: int = 0
+    seed: int = 0
+
+    def rng(self, *branch: int) -> np.random.Generator:
+        """Returns the generator of one branch of the problem."""
+        return np.random.default_rng([self.seed, *branch])
+
+    @cached_property
+    def target(self) -> Gaussian:
+        """The target ψ."""
+        rng, d = self.rng(0), self.dim
+        unit = 10.0**self.context_scale
+        std = unit * np.exp(rng.normal(0.0, 0.7, d))
+        mean = unit * rng.normal(0.0, 2.0, d)
+        if not self.full:
+            return Gaussian(mean, std**2)
+        root = rng.normal(size=(d, d + 2))
+        matrix = root @ root.T + 0.2 * np.eye(d)
+        scale = std / np.sqrt(matrix.diagonal())
+        return Gaussian(mean, matrix * scale[:, None] * scale)
+
+    @cached_property
+    def theta(self) -> Array:
+        """The θ of the current distribution."""
+        return np.asarray(10.0 ** self.rng(1).uniform(-self.decades, self.decades, self.dim))
+
+    @cached_property
+    def initial(self) -> Gaussian:
+        """The current distribution p, a member of the scaled family."""
+        p = self.target.rescaled(self.target.mean, self.theta)
+        direction = self.rng(2).normal(size=self.dim)
+        direction *= self.distance / np.linalg.norm(direction)
+        mean = self.target.mean - p.unwhiten(direction)
+        return Gaussian(mean, p.covariance)
+
+    @cached_property
+    def contexts(self) -> Array:
+        """K samples of p."""
+        return self.initial.sample(self.samples, self.rng(3))
+
+    @cached_property
+    def values(self) -> Array:
+        """The value of each."""
+        return self.value_of(self.contexts)
+
+    def value_of(self, contexts: Array) -> Array:
+        """Returns the landscape's values."""
+        white = self.initial.whiten(contexts - self.initial.mean)
+        towards = self.initial.whiten(self.target.mean - self.initial.mean)
+        towards = towards + 0.3 * self.rng(4).normal(size=self.dim)
+        towards /= np.linalg.norm(towards) or 1.0
+        noise = 0.2 * self.rng(5).normal(size=len(contexts))
+        shapes: dict[str, Array] = {
+            "hard": -(white @ towards),
+            "easy": white @ towards,
+            "bumpy": (white @ towards) ** 2 - 0.5 * (white**2).sum(axis=1),
+            "noise": np.zeros(len(contexts)),
+        }
+        values = shapes[self.landscape] + noise + self.offset
+        return np.asarray(10.0**self.value_scale * values)
+
+    @cached_property
+    def threshold(self) -> float:
+        """The threshold V₋ that gives the slack asked for."""
+        unit = 10.0**self.value_scale * math.sqrt(2.0 * self.epsilon)
+        return float(self.values.mean()) - self.slack * unit
+
+    def keywords(self) -> dict[str, Any]:
+        """Returns what a curriculum for this problem is made with."""
+        low = np.minimum(self.target.mean, self.initial.mean) - 8 * self.target.std
+        high = np.maximum(self.target.mean, self.initial.mean) + 8 * self.target.std
+        return {
+            "target": self.target,
+            "initial": self.initial,
+            "bounds": (low, high),
+            "epsilon": self.epsilon,
+            "threshold": self.threshold,
+        }
+
+    def but(self, **changes: Any) -> Problem:
+        """Returns the same problem with other numbers."""
+        return replace(self, **changes)
+
+    def __str__(self) -> str:
+        shown = [f"{name}={value!r}" for name, value in vars(self).items() if name in _FIELDS]
+        return ", ".join(shown)
+
+
+_FIELDS = tuple(Problem.__dataclass_fields__)
+
+
+class Subject:
+    """The curriculum under test, made anew for every example.
+
+    Args:
+        kind: Its class.
+        options: Its options, where the defaults are not the ones to test.
+    """
+
+    def __init__(self, kind: type[Curriculum], options: dict[str, Any] | None = None) -> None:
+        self.kind = kind
+        self.options = options or {}
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it claims."""
+        return self.kind.capabilities
+
+    def make(self, problem: Problem, **changes: Any) -> Curriculum:
+        """Returns a new curriculum that stands at the problem's current distribution."""
+        return self.kind(**{**problem.keywords(), **self.options, **changes})
+
+    @property
+    def exact_arithmetic(self) -> bool:
+        """Whether it promises answers without a numerical solver's tolerance."""
+        claims = self.capabilities
+        return claims.solver_tolerance == 0.0 and (claims.scaled_family or not claims.self_paced)
+
+    def problems(self, **fixed: Any) -> st.SearchStrategy[Problem]:
+        """Returns the strategy for problems of a size that the curriculum can solve quickly."""
+        limit = self.kind.requires_epsilon_below
+        choices: dict[str, st.SearchStrategy[Any]] = {
+            "dim": st.integers(1, 8 if self.exact_arithmetic else 3),
+            "samples": st.sampled_from([20, 50, 5, 2]),
+            "full": st.booleans(),
+            "epsilon": st.sampled_from([0.05, 0.01, 0.2, 0.001] + ([] if limit else [0.5])),
+            "distance": st.sampled_from([1.0, 0.2, 3.0, 10.0, 0.0]),
+            "decades": st.sampled_from([0.0, 0.05, 0.5, 2.0]),
+            "slack": st.sampled_from([1.0, 0.1, 0.4, 3.0, 0.0, -1.0]),
+            "landscape": st.sampled_from(LANDSCAPES),
+            "offset": st.sampled_from([0.0, 1.0, -3.0]),
+            "seed": st.integers(0, 10_000),
+        }
+        choices |= {
+            k: v if isinstance(v, st.SearchStrategy) else st.just(v) for k, v in fixed.items()
+        }
+        return st.builds(Problem, **choices)

@@ -1,0 +1,251 @@
+"""What every curriculum owes its user: defined results, clear refusals, exact state."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from curricula import CurriculumError, Gaussian
+from harness.verify import oracle
+from harness.verify.oracle import Normal
+from harness.verify.problems import Array, Problem, Subject
+from harness.verify.suite import Property, Violation, require
+
+TRAPS = (
+    "one sample",
+    "equal values",
+    "zero values",
+    "equal contexts",
+    "mirrored contexts",
+    "at the target",
+    "tiny theta",
+    "huge theta",
+    "nothing",
+)
+
+
+def _trapped(problem: Problem, trap: str) -> tuple[Problem, Array, Array]:
+    """Returns the problem, contexts and values that a trap makes of a harmless problem."""
+    changes: dict[str, dict[str, Any]] = {
+        "one sample": {"samples": 1},
+        "at the target": {"distance": 0.0, "decades": 0.0},
+        "tiny theta": {"decades": 6.0},
+        "huge theta": {"decades": 6.0, "seed": problem.seed + 1},
+    }
+    problem = problem.but(**changes.get(trap, {}))
+    contexts, values = problem.contexts.copy(), problem.values.copy()
+    if trap == "equal values":
+        values[:] = values[0]
+    elif trap == "zero values":
+        values[:] = 0.0
+    elif trap == "equal contexts":
+        contexts[:] = problem.initial.mean
+    elif trap == "mirrored contexts":
+        contexts = np.concatenate([contexts, 2.0 * problem.initial.mean - contexts])
+        values = np.ones(len(contexts)) * 10.0**problem.value_scale
+    return problem, contexts, values
+
+
+def _defined(subject: Subject, example: tuple[Problem, str]) -> str:
+    problem, contexts, values = _trapped(*example)
+    c = subject.make(problem)
+    for _ in range(2):
+        record = c.update(contexts, values)
+        require(bool(record.step and record.case), "the record does not say what was done")
+        p = c.distribution
+        finite = np.isfinite(p.mean).all() and np.isfinite(np.asarray(p.covariance)).all()
+        require(bool(finite), "the distribution is not finite")
+        require(bool((np.asarray(p.variance) > 0).all()), "a variance is not positive")
+        numbers = (record.mean_value, record.kl_step, record.kl_target_reverse, record.seconds)
+        require(all(math.isfinite(x) for x in numbers), f"a number is not finite: {record}")
+        require(0.0 < record.ess <= len(values) * (1 + 1e-9), f"ESS is {record.ess}")
+        require(record.kl_step >= 0.0, f"KL is {record.kl_step}")
+        drawn = c.sample(3, problem.rng(11))
+        require(drawn.shape == (3, problem.dim) and bool(np.isfinite(drawn).all()), "bad samples")
+    return f"{record.step} {record.case}"
+
+
+WRONG_UPDATES: dict[str, Callable[[Array, Array], tuple[Any, Any]]] = {
+    "a value too few": lambda c, v: (c, v[:-1]),
+    "a dimension too many": lambda c, v: (np.hstack([c, c]), v),
+    "contexts as a vector": lambda c, v: (c.ravel(), v),
+    "values as a column": lambda c, v: (c, v[:, None]),
+    "a NaN value": lambda c, v: (c, np.where(np.arange(len(v)) == 0, np.nan, v)),
+    "an infinite value": lambda c, v: (c, np.where(np.arange(len(v)) == 0, np.inf, v)),
+    "a NaN context": lambda c, v: (np.where(np.arange(len(v))[:, None] == 0, np.nan, c), v),
+    "opposite infinities": lambda c, v: (c, np.where(np.arange(len(v)) == 0, -np.inf, np.inf)),
+    "no samples": lambda c, v: (c[:0], v[:0]),
+    "words": lambda c, v: (c, ["high"] * len(v)),
+}
+
+
+def _wrong_keywords(subject: Subject, problem: Problem) -> dict[str, dict[str, Any]]:
+    more = Gaussian(np.zeros(problem.dim + 1), np.ones(problem.dim + 1))
+    wrong: dict[str, dict[str, Any]] = {
+        "epsilon zero": {"epsilon": 0.0},
+        "epsilon negative": {"epsilon": -0.1},
+        "epsilon NaN": {"epsilon": math.nan},
+        "threshold NaN": {"threshold": math.nan},
+        "another dimension": {"initial": more},
+        "no Gaussian": {"target": "normal"},
+        "bounds reversed": {"bounds": problem.keywords()["bounds"][::-1]},
+    }
+    limit = subject.kind.requires_epsilon_below
+    if limit is not None:
+        wrong["epsilon at its limit"] = {"epsilon": limit}
+    if subject.capabilities.self_paced:
+        wrong["no threshold"] = {"threshold": None}
+    if subject.capabilities.needs_bounds:
+        wrong["no bounds"] = {"bounds": None}
+    return wrong
+
+
+def _refuses(subject: Subject, problem: Problem) -> None:
+    c = subject.make(problem)
+    c.update(problem.contexts, problem.values)
+    for what, spoil in WRONG_UPDATES.items():
+        contexts, values = spoil(problem.contexts, problem.values)
+        before = json.dumps(c.state_dict())
+        _raises(what, lambda c=c, x=contexts, v=values: c.update(x, v))  # type: ignore[misc]
+        require(json.dumps(c.state_dict()) == before, f"{what} was refused, but changed the state")
+    for what, keywords in _wrong_keywords(subject, problem).items():
+        _raises(what, lambda k=keywords: subject.make(problem, **k))  # type: ignore[misc]
+    _raises("a negative count", lambda: c.sample(-1, problem.rng(11)))
+    _raises("another's state", lambda: c.load_state_dict({**c.state_dict(), "name": "other"}))
+
+
+def _raises(what: str, action: Callable[[], object]) -> None:
+    try:
+        action()
+    except CurriculumError as error:
+        sentence = str(error)
+        good = sentence.endswith(".") and "\n" not in sentence and len(sentence) > 20
+        require(good, f"{what} is refused with {sentence!r}, which is not one clear sentence")
+    except Exception as error:  # noqa: BLE001 - any other kind is the finding
+        raise Violation(f"{what} raises {type(error).__name__}: {error}") from None
+    else:
+        raise Violation(f"{what} is accepted")
+
+
+def _restores(subject: Subject, problem: Problem) -> None:
+    """A copy restored from JSON goes on bit by bit like the original."""
+    c = subject.make(problem)
+    c.update(problem.contexts, problem.values)
+    copy = subject.make(problem)
+    copy.load_state_dict(json.loads(json.dumps(c.state_dict())))
+    for i in range(2):
+        drawn = c.sample(problem.samples, problem.rng(12, i))
+        same = np.array_equal(drawn, copy.sample(problem.samples, problem.rng(12, i)))
+        require(same, "the restored copy samples other contexts")
+        values = problem.value_of(drawn)
+        first, second = (x.update(drawn, values).to_dict() for x in (c, copy))
+        first.pop("seconds"), second.pop("seconds")
+        require(first == second, f"the restored copy updates otherwise: {first} and {second}")
+        require(c.state_dict() == copy.state_dict(), "the restored copy has another state")
+
+
+def _records(subject: Subject, problem: Problem) -> str:
+    """The record says what happened, and says it in plain JSON."""
+    c = subject.make(problem)
+    old = c.distribution
+    record = c.update(problem.contexts, problem.values)
+    new = c.distribution
+    plain = record.to_dict()
+    require(json.loads(json.dumps(plain, allow_nan=False)) == plain, "the record is not plain JSON")
+    require(record.epsilon == problem.epsilon, "the record has another ε")
+    mean = float(problem.values.mean())
+    close = math.isclose(record.mean_value, mean, rel_tol=1e-9, abs_tol=1e-9 * abs(mean) + 1e-12)
+    require(close, f"V̄ is {mean}, not {record.mean_value}")
+    if isinstance(old, Gaussian) and isinstance(new, Gaussian):
+        target = Normal.of(problem.target)
+        p, q = Normal.of(new), Normal.of(old)
+        for name, exact in (
+            ("kl_step", oracle.kl(p, q)),
+            ("kl_target_forward", oracle.kl(target, p)),
+            ("kl_target_reverse", oracle.kl(p, target)),
+        ):
+            told = getattr(record, name)
+            close = math.isclose(told, exact, rel_tol=1e-6, abs_tol=1e-9)
+            require(close, f"{name} is {exact:.12g}, not {told:.12g}")
+        logs = oracle.log_density(p, problem.contexts) - oracle.log_density(q, problem.contexts)
+        weights = np.exp(logs - logs.max())
+        ess = float(weights.sum() ** 2 / (weights**2).sum())
+        require(math.isclose(record.ess, ess, rel_tol=1e-6), f"ESS is {ess}, not {record.ess}")
+    require(record.accepted or new is old or oracle_equal(old, new), "refused, but moved")
+    return f"{record.step} {record.case}"
+
+
+def oracle_equal(a: Any, b: Any) -> bool:
+    """Returns whether two distributions have the same mean and covariance."""
+    return bool(np.array_equal(a.mean, b.mean) and np.array_equal(a.covariance, b.covariance))
+
+
+def _samples(subject: Subject, problem: Problem) -> None:
+    """What is sampled has the distribution's mean and variances, and only the generator decides."""
+    c = subject.make(problem)
+    n = 4000
+    drawn = c.sample(n, problem.rng(13))
+    require(drawn.shape == (n, problem.dim), f"sample(n) has shape {drawn.shape}")
+    require(np.array_equal(drawn, c.sample(n, problem.rng(13))), "same generator, other samples")
+    p = c.distribution
+    z = (drawn - p.mean) / p.std
+    far = float(np.abs(z.mean(axis=0)).max()) * math.sqrt(n)
+    require(far < 6.0, f"the samples' mean is {far:.1f} standard errors away")
+    off = float(np.abs((z**2).mean(axis=0) - 1.0).max()) * math.sqrt(n / 2)
+    require(off < 8.0, f"the samples' variance is {off:.1f} standard errors away")
+
+
+def _always(_: object) -> bool:
+    return True
+
+
+def _trap_examples(subject: Subject) -> st.SearchStrategy[Any]:
+    scale = st.sampled_from([0, 9, -9])
+    problems = subject.problems(context_scale=scale, value_scale=scale)
+    return st.tuples(problems, st.sampled_from(TRAPS))
+
+
+PROPERTIES = [
+    Property(
+        "degenerate-batches",
+        "degenerate batches and extreme scales give a named case and finite numbers",
+        _always,
+        _trap_examples,
+        _defined,
+    ),
+    Property(
+        "wrong-input",
+        "wrong input is refused in one sentence before any state changes",
+        _always,
+        lambda s: s.problems(samples=5, dim=st.integers(1, 3)),
+        _refuses,
+        cost=4,
+    ),
+    Property(
+        "state",
+        "a copy restored from JSON goes on bit by bit",
+        _always,
+        lambda s: s.problems(dim=st.integers(1, 4 if s.exact_arithmetic else 2)),
+        _restores,
+        cost=2,
+    ),
+    Property(
+        "record",
+        "the record agrees with the textbook formulas and is plain JSON",
+        _always,
+        lambda s: s.problems(decades=st.sampled_from([0.0, 0.05, 0.5, 2.0])),
+        _records,
+    ),
+    Property(
+        "sampling",
+        "samples have the mean and variances of the distribution",
+        _always,
+        lambda s: s.problems(),
+        _samples,
+    ),
+]
