@@ -21,6 +21,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("render", "harness.cli.render", "render"),
     ("anchors", "harness.cli.anchors", "anchors"),
     ("coverage", "harness.cli.coverage", "coverage"),
+    ("verify", "harness.cli.verify", "verify"),
     ("version", "harness.cli.version", "version"),
 )
 

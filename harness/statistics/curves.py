@@ -12,6 +12,8 @@ from harness.statistics.interval import Coverage
 from harness.statistics.profiles import Band
 from harness.statistics.scores import FloatArray
 
+_BLOCK = 1 << 20  # simulated values per block
+
 
 def max_t_quantile(
     curves: FloatArray, level: float, rng: np.random.Generator, draws: int = 4_000
@@ -33,10 +35,16 @@ def max_t_quantile(
     residuals = curves - curves.mean(axis=0)
     residuals = residuals / np.sqrt((residuals**2).sum(axis=0))
     share = 1 / runs
-    process = rng.standard_normal((draws, runs, runs)) @ residuals * np.sqrt(1 - share)
-    process += np.sqrt(share) * rng.standard_normal(process.shape)
-    error = process.std(axis=1, ddof=1) / np.sqrt(runs)
-    largest = np.abs(process.mean(axis=1) / error).max(axis=1)
+    # Only the correlation over steps matters, so runs beyond the number of steps are compressed.
+    factor = np.linalg.qr(residuals, mode="r") * np.sqrt(1 - share)
+    largest = np.empty(draws)
+    block = max(1, _BLOCK // (runs * steps))
+    for start in range(0, draws, block):
+        count = min(block, draws - start)
+        process = rng.standard_normal((count, runs, len(factor))) @ factor
+        process += np.sqrt(share) * rng.standard_normal(process.shape)
+        error = process.std(axis=1, ddof=1) / np.sqrt(runs)
+        largest[start : start + count] = np.abs(process.mean(axis=1) / error).max(axis=1)
     tail = (1 - level) / 2
     single = stats.t.isf(tail, runs - 1)
     bonferroni = stats.t.isf(tail / steps, runs - 1)

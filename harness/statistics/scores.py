@@ -50,6 +50,8 @@ class Scores:
             raise UserError(
                 f"{where} are ragged or not numbers: give every task one number for every seed."
             ) from error
+        if values.size == 0:
+            raise UserError(f"{where} are empty.")
         if not all(isinstance(task, str) for task in self.tasks):
             raise UserError(f"{where}: task names must be strings; were seeds given as tasks?")
         if not all(isinstance(seed, int | np.integer) for seed in self.seeds):
@@ -69,8 +71,6 @@ class Scores:
                 f"{where} hold a seed twice; the unit is the training run, so average the "
                 f"episodes of each run before comparing runs."
             )
-        if values.size == 0:
-            raise UserError(f"{where} are empty.")
         if not np.isfinite(values).all():
             row, column = np.argwhere(~np.isfinite(values))[0]
             raise UserError(

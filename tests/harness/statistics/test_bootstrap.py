@@ -1,0 +1,114 @@
+"""The resampling: the same as rliable's on the same draws, reproducible, and nobody's RNG moved."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rliable import library
+
+from harness.errors import UserError
+from harness.statistics import bootstrap, estimands, intervals, rliable_adapter
+from harness.statistics.scores import Scores
+
+NAMES = tuple(estimands.FUNCTIONALS)
+
+
+def _scores(runs: int = 8, tasks: int = 3, seed: int = 0) -> Scores:
+    values = np.random.default_rng(seed).normal(size=(runs, tasks))
+    return Scores("m", tuple(f"t{i}" for i in range(tasks)), tuple(range(runs)), values)
+
+
+@given(st.integers(2, 25), st.integers(1, 5), st.integers(0, 10_000))
+def test_counting_draws_gives_what_copying_runs_gives(runs: int, tasks: int, seed: int) -> None:
+    # Rounded, so that ties occur.
+    values = np.round(np.random.default_rng(seed).normal(size=(runs, tasks)), 1)
+    found = bootstrap.resample(values, NAMES, 50, np.random.default_rng(seed))
+    indices = np.random.default_rng(seed).integers(runs, size=(50, runs, tasks))
+    copies = values[indices, np.arange(tasks)]
+    for name in NAMES:
+        expected = estimands.FUNCTIONALS[name](copies)
+        np.testing.assert_allclose(found[name], expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["mean", "iqm", "median", "optimality_gap"])
+def test_percentile_interval_is_rliables_on_the_same_draws(name: str) -> None:
+    scores = _scores()
+    function = getattr(rliable_adapter, f"aggregate_{name}")
+    estimate, ends = rliable_adapter.interval(
+        scores, lambda x: np.array([function(x)]), np.random.default_rng(5), resamples=500
+    )
+    ours = intervals.percentile(scores, [name], np.random.default_rng(5), resamples=500)[name]
+    assert ours.estimate == pytest.approx(estimate[0], abs=1e-12)
+    assert (ours.low, ours.high) == pytest.approx(tuple(ends[:, 0]), abs=1e-12)
+
+
+def test_the_size_of_blocks_does_not_change_the_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = _scores().matrix
+    whole = bootstrap.resample(values, NAMES, 1_000, np.random.default_rng(1))
+    monkeypatch.setattr(bootstrap, "_BLOCK", 100)
+    parts = bootstrap.resample(values, NAMES, 1_000, np.random.default_rng(1))
+    for name in NAMES:
+        # Block shapes may change the order of summation in BLAS, not the draws.
+        np.testing.assert_allclose(whole[name], parts[name], rtol=0, atol=1e-13)
+
+
+def test_same_seed_same_bytes_and_another_seed_others() -> None:
+    def run(seed: int) -> bytes:
+        found = bootstrap.resample(_scores().matrix, NAMES, 300, np.random.default_rng(seed))
+        return b"".join(found[name].tobytes() for name in NAMES)
+
+    assert run(3) == run(3)
+    assert run(3) != run(4)
+    assert run(0) != run(1), "seed 0 is a seed like any other"
+
+
+def test_the_global_generator_is_left_alone_by_us_and_not_by_rliable() -> None:
+    scores = _scores()
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    rng = np.random.default_rng(0)
+    intervals.percentile(scores, NAMES, rng, resamples=50)
+    rliable_adapter.interval(scores, lambda x: np.array([x.mean()]), rng, resamples=20)
+    rliable_adapter.probability_of_improvement(scores, scores, rng, resamples=20)
+    rliable_adapter.performance_profile(scores, np.linspace(-1, 1, 5), rng, resamples=20)
+    assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
+    position = np.random.get_state()[2]  # noqa: NPY002
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        library.get_interval_estimates(
+            {"m": scores.matrix},
+            lambda x: np.array([x.mean()]),
+            reps=5,
+            random_state=np.random.RandomState(0),
+        )
+    moved = np.random.get_state()  # noqa: NPY002
+    assert moved[2] != position or (moved[1] != before).any(), (
+        "rliable heeds its random_state now: the adapter can go"
+    )
+
+
+def test_adapter_is_reproducible_where_rliable_is_not() -> None:
+    scores, other = _scores(), _scores(seed=1)
+
+    def run() -> tuple[object, ...]:
+        rng = np.random.default_rng(9)
+        p = rliable_adapter.probability_of_improvement(scores, other, rng, resamples=50)
+        profile = rliable_adapter.performance_profile(scores, np.linspace(-1, 1, 5), rng, 50)
+        return (*p, profile[0].tobytes(), profile[1].tobytes())
+
+    assert run() == run()
+
+
+def test_unknown_functional_is_a_sentence() -> None:
+    with pytest.raises(UserError, match="Unknown functional 'mode'"):
+        bootstrap.resample(_scores().matrix, ["mode"], 10, np.random.default_rng(0))
+
+
+def test_expanded_tail_of_hesterberg() -> None:
+    # n = 10: √(10/9) · t(0.975, 9) = 2.3846 → Φ(−2.3846) = 0.00855 (Hesterberg 2015, Table 3).
+    assert bootstrap.expanded_tail(0.95, 10, 9) == pytest.approx(0.0086, abs=1e-4)
+    assert bootstrap.expanded_tail(0.95, 5, 4) == pytest.approx(0.0010, abs=1e-4)
+    assert bootstrap.expanded_tail(0.95, 10**6, 10**6) == pytest.approx(0.025, abs=1e-5)

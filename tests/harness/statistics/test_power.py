@@ -1,0 +1,100 @@
+"""Planning against analytic power, and what it refuses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from statsmodels.stats.power import TTestIndPower
+
+from harness.errors import UserError
+from harness.statistics.power import minimum_detectable_effect, plan, simulate_power
+from harness.statistics.scores import Scores
+
+
+@given(st.integers(3, 60), st.floats(0.5, 0.95))
+def test_detectable_effect_is_statsmodels(runs: int, power: float) -> None:
+    oracle = TTestIndPower().solve_power(None, nobs1=runs, alpha=0.05, power=power)
+    found = minimum_detectable_effect(np.sqrt(2 / runs), 2 * runs - 2, 0.05, power)
+    assert found == pytest.approx(oracle, rel=2e-3)
+
+
+def _pilot(methods: int, runs: int = 400, tasks: int = 1) -> dict[str, Scores]:
+    rng = np.random.default_rng(0)
+    names = tuple(f"t{i}" for i in range(tasks))
+    pilot = {}
+    for method in range(methods):
+        values = rng.normal(size=(runs, tasks))
+        values = (values - values.mean(axis=0)) / values.std(axis=0, ddof=1)
+        pilot[f"m{method}"] = Scores(f"m{method}", names, tuple(range(runs)), values)
+    return pilot
+
+
+def test_simulated_power_of_one_comparison_is_the_analytic_one() -> None:
+    oracle = TTestIndPower().power(0.8, nobs1=20, alpha=0.05)
+    found = simulate_power(_pilot(2), "m0", 0.8, 20, np.random.default_rng(0), simulations=6_000)
+    assert found == pytest.approx(oracle, abs=0.025)
+
+
+def test_power_falls_with_the_size_of_the_family() -> None:
+    alone = simulate_power(_pilot(2), "m0", 0.8, 20, np.random.default_rng(0))
+    crowd = simulate_power(_pilot(6), "m0", 0.8, 20, np.random.default_rng(0))
+    bonferroni = TTestIndPower().power(0.8, nobs1=20, alpha=0.05 / 5)
+    assert crowd < alone
+    assert crowd == pytest.approx(bonferroni, abs=0.04)
+
+
+def test_power_without_effect_is_at_most_alpha() -> None:
+    found = simulate_power(_pilot(4), "m0", 1e-9, 10, np.random.default_rng(0), simulations=4_000)
+    assert found <= 0.05 / 3 + 0.008
+
+
+def test_plan_finds_the_analytic_number_of_runs() -> None:
+    oracle = TTestIndPower().solve_power(1.0, alpha=0.05, power=0.8)
+    found = plan(_pilot(2), "m0", 1.0, 10, np.random.default_rng(0), simulations=4_000)
+    assert found.runs is not None
+    assert abs(found.runs - oracle) <= 2
+    assert found.runs_cautious is not None
+    assert found.runs_cautious >= found.runs
+    expected = TTestIndPower().solve_power(None, nobs1=10, alpha=0.05, power=0.8)
+    assert found.detectable == pytest.approx(expected, rel=0.01)
+    again = plan(_pilot(2), "m0", 1.0, 10, np.random.default_rng(0), simulations=4_000)
+    assert found == again
+
+
+def test_plan_is_cautious_about_a_small_pilot_and_says_so() -> None:
+    found = plan(_pilot(2, runs=4), "m0", 1.5, 6, np.random.default_rng(0), simulations=500)
+    assert found.runs is not None
+    assert found.runs_cautious is not None
+    assert found.runs_cautious > found.runs
+    text = " ".join(found.sentences())
+    assert "minimum detectable effect" in text
+    assert "exploratory" in text
+    assert "4 pilot runs" in text
+
+
+def test_plan_says_when_no_affordable_number_is_enough() -> None:
+    found = plan(_pilot(2), "m0", 0.01, 20, np.random.default_rng(0), simulations=200, limit=40)
+    assert found.runs is None
+    assert "more than 40 runs" in found.sentences()[0]
+
+
+def test_plan_uses_tasks_as_strata() -> None:
+    one = plan(_pilot(2), "m0", 0.6, 20, np.random.default_rng(0), simulations=1_000)
+    four = plan(_pilot(2, tasks=4), "m0", 0.6, 20, np.random.default_rng(0), simulations=1_000)
+    assert one.runs is not None
+    assert four.runs is not None
+    assert four.runs <= one.runs / 3
+
+
+def test_nonsense_is_refused() -> None:
+    rng = np.random.default_rng(0)
+    with pytest.raises(UserError, match="control 'x'"):
+        plan(_pilot(2), "x", 1.0, 10, rng)
+    with pytest.raises(UserError, match="positive effect"):
+        plan(_pilot(2), "m0", 0.0, 10, rng)
+    with pytest.raises(UserError, match="one run"):
+        plan(_pilot(2, runs=400) | {"m1": Scores.single_task("m1", [1.0], "t0")}, "m0", 1, 9, rng)
+    with pytest.raises(UserError, match="spread"):
+        minimum_detectable_effect(0.0, 5)

@@ -1,0 +1,103 @@
+"""Verdicts and their sentences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from statsmodels.stats.weightstats import ttost_ind
+
+from harness.errors import UserError
+from harness.statistics import welch
+from harness.statistics.interval import Interval
+from harness.statistics.verdicts import Outcome, Verdict, decide, tost
+
+UNIT = st.floats(0, 1)
+
+
+@given(st.integers(0, 999))
+def test_tost_is_statsmodels(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    a, b = rng.normal(size=12), rng.normal(0.2, 2, size=15)
+    oracle = ttost_ind(a, b, -0.7, 0.7, usevar="unequal")[0]
+    found = tost(welch.difference_moments(a[:, None], b[:, None]), 0.7)
+    assert found == pytest.approx(oracle)
+
+
+def test_the_smallest_effect_must_be_positive() -> None:
+    moments = welch.difference_moments(np.ones((3, 1)), np.zeros((3, 1)))
+    with pytest.raises(UserError, match="positive"):
+        tost(moments, 0.0)
+
+
+@given(st.floats(-5, 5), UNIT, st.none() | UNIT, st.booleans())
+def test_decisions(difference: float, p: float, q: float | None, higher: bool) -> None:
+    outcome = decide(difference, p, q, 0.05, higher_is_better=higher)
+    mirrored = decide(-difference, p, q, 0.05, higher_is_better=higher)
+    flipped = decide(difference, p, q, 0.05, higher_is_better=not higher)
+    assert mirrored == flipped
+    swap = {Outcome.BETTER: Outcome.WORSE, Outcome.WORSE: Outcome.BETTER}
+    assert mirrored == swap.get(outcome, outcome)
+    if q is not None and q <= 0.05:
+        assert outcome is Outcome.EQUIVALENT
+    elif p <= 0.05 and difference != 0:
+        assert outcome in swap
+        assert (outcome is Outcome.BETTER) == ((difference > 0) == higher)
+    else:
+        assert outcome is Outcome.INCONCLUSIVE
+
+
+def _verdict(outcome: Outcome, **changes: object) -> Verdict:
+    interval = Interval(0.5, -0.25, 1.25, 0.95, "welch-t", "difference", 20, 1)
+    fields: dict[str, object] = {
+        "outcome": outcome,
+        "method": "spgl",
+        "control": "default",
+        "scope": "point-mass-2",
+        "measure": "mean target return",
+        "interval": interval,
+        "p_value": 0.2,
+        "equivalence_p": 0.01,
+        "alpha": 0.05,
+        "sesoi": 1.5,
+        "mde": 1.1,
+    }
+    return Verdict(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def test_sentences() -> None:
+    assert _verdict(Outcome.BETTER, p_value=0.0004).sentence() == (
+        "On point-mass-2, spgl is better than default in mean target return (difference 0.5, 95% "
+        "interval −0.25 to 1.25, adjusted p < 0.001, 20 runs each)."
+    )
+    assert _verdict(Outcome.INCONCLUSIVE).sentence() == (
+        "On point-mass-2, the runs cannot tell spgl and default apart in mean target return "
+        "(difference 0.5, 95% interval −0.25 to 1.25, adjusted p = 0.200, 20 runs each); a true "
+        "difference of 1.1 would have been found with 80% probability, smaller ones less often."
+    )
+    assert "less than the declared smallest effect of interest (1.5)" in (
+        _verdict(Outcome.EQUIVALENT).sentence()
+    )
+    assert "equivalence adjusted p = 0.010" in _verdict(Outcome.EQUIVALENT).sentence()
+    assert (
+        _verdict(Outcome.WORSE, confirmatory=False, scope="suite")
+        .sentence()
+        .startswith("Exploratory: over all setups, spgl is worse than default")
+    )
+    assert "unadjusted p" in _verdict(Outcome.WORSE, adjusted=False).sentence()
+    blocked = _verdict(Outcome.INCONCLUSIVE, blocked="2 planned runs have no result")
+    assert "no verdict on spgl and default" in blocked.sentence()
+
+
+@pytest.mark.parametrize("outcome", list(Outcome))
+@pytest.mark.parametrize("interval", [True, False])
+@pytest.mark.parametrize("blocked", ["", "a run is missing"])
+def test_no_sentence_calls_methods_equal(outcome: Outcome, interval: bool, blocked: str) -> None:
+    changes: dict[str, object] = {} if interval else {"interval": None, "p_value": None}
+    text = _verdict(outcome, blocked=blocked, **changes).sentence().lower()
+    for word in ("equal", "same", "no difference", "identical", "not significant"):
+        assert word not in text
+    assert text.endswith(".")
+    record = _verdict(outcome, **changes).to_dict()
+    assert record["outcome"] == outcome.value
