@@ -15,8 +15,11 @@ from harness.errors import UserError
 COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("list", "harness.cli.list_", "list_"),
     ("check", "harness.cli.check", "check"),
+    ("plan", "harness.cli.plan", "plan"),
+    ("freeze", "harness.cli.freeze", "freeze"),
     ("run", "harness.cli.run", "run"),
     ("status", "harness.cli.status", "status"),
+    ("report", "harness.cli.report", "report"),
     ("schema", "harness.cli.schema", "schema"),
     ("render", "harness.cli.render", "render"),
     ("anchors", "harness.cli.anchors", "anchors"),
