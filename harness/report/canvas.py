@@ -153,7 +153,7 @@ class Canvas:
         """Renders the figure."""
         if self._exploratory:
             self.figure.text(
-                0.995, 0.995, "exploratory", ha="right", va="top", fontsize=7.5, color=MUTED,
+                0.004, 0.006, "exploratory", ha="left", va="bottom", fontsize=7.5, color=MUTED,
                 style="italic",
             )  # fmt: skip
         for axes in self.all_axes:
@@ -163,6 +163,8 @@ class Canvas:
         svg = io.BytesIO()
         FigureCanvasSVG(self.figure)
         self.figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
+        # The layout is found; finding it again for the other format would double the time.
+        self.figure.set_layout_engine("none")
         png = io.BytesIO()
         FigureCanvasAgg(self.figure)
         self.figure.savefig(png, format="png", dpi=PNG_DPI, metadata={"Software": None})

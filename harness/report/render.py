@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from collections.abc import Iterator, Mapping
 from importlib import resources
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
+from markupsafe import Markup, escape
 
 from harness.report.document import (
     Block,
@@ -32,6 +34,7 @@ def page(document: Document, styles: Mapping[str, Style]) -> str:
     environment = Environment(
         loader=FunctionLoader(_part), autoescape=True, undefined=StrictUndefined
     )
+    environment.filters["prose"] = _prose
     return environment.get_template("index.html").render(
         title=document.title,
         question=document.question,
@@ -45,6 +48,11 @@ def page(document: Document, styles: Mapping[str, Style]) -> str:
         script_hash=f"sha256-{digest}",
         dark_page=DARK_PAGE,
     )
+
+
+def _prose(text: str) -> Markup:
+    """Returns text for the page, with what stands between backticks as code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 def _part(name: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -147,6 +147,14 @@ def fixed(places: int) -> Show:
         return text.lstrip("-") if float(text) == 0 else text.replace("-", MINUS)
 
     return show
+
+
+def fitted(values: Iterable[Any], digits: int = 3) -> Show:
+    """Returns one format for a whole column: so many digits for its largest value."""
+    sizes = [abs(v) for v in values if isinstance(v, int | float) and math.isfinite(v) and v]
+    if not sizes or not 1e-4 <= max(sizes) < 1e6:
+        return number(digits)
+    return fixed(max(0, digits - 1 - math.floor(math.log10(max(sizes)))))
 
 
 def percent(places: int = 0) -> Show:

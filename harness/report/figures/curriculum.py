@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from envs.setup import Setup
@@ -28,14 +28,14 @@ FloatArray = NDArray[np.float64]
 PLAIN = FuncFormatter(lambda value, _: f"{value:g}")
 
 _POINTS = 80  # of a run's own curve: more cannot be seen, and the page has to stay light
-_MOST_THREADS = 20  # runs drawn singly per method
+_MOST_THREADS = 12  # runs drawn singly per method
 
 
 def divergence_figure(
     name: str, updates: pd.DataFrame, styles: Mapping[str, Style], budget: int, *, exploratory: bool
 ) -> Figure | None:
     """Draws KL(ψ‖p) over environment steps: how far the curriculum still is from its target."""
-    title = f"Distance to the target distribution, {_setup_of(updates)}"
+    title = f"Distance to the target, {_setup_of(updates)}"
     with Canvas(name, title, styles=styles, exploratory=exploratory) as canvas:
         bundles = _bundles(updates, "kl_target_forward", styles, budget)
         if not bundles:
@@ -62,7 +62,7 @@ def step_figure(
     if paced.empty:
         return None
     paced = paced.assign(ratio=paced["kl_step"] / paced["epsilon"])
-    title = f"Realised step against the trust region, {_setup_of(updates)}"
+    title = f"Size of the steps against ε, {_setup_of(updates)}"
     with Canvas(name, title, styles=styles, exploratory=exploratory) as canvas:
         bundles = _bundles(paced, "ratio", styles, budget)
         draw_bundles(canvas, bundles, steps=True)
@@ -106,6 +106,8 @@ def path_figure(
         bundles = _bundles(known, "centre", styles, budget)
         draw_bundles(canvas, bundles, means, steps=True)
         draw_bundles(canvas, _bundles(known, "spread", styles, budget), spreads, steps=True)
+        for axes in (means, spreads):
+            axes.margins(y=0.12)
         _ends(means, setup.initial_mean[dimension], setup.target_mean[dimension])
         _ends(
             spreads,
@@ -113,6 +115,7 @@ def path_figure(
             setup.target_variance[dimension] ** 0.5,
         )
         spreads.set_yscale("log")
+        spreads.yaxis.set_major_locator(LogLocator(subs=_sub_decades(spreads.get_ylim())))
         spreads.yaxis.set_major_formatter(PLAIN)
         spreads.yaxis.set_minor_formatter(NullFormatter())
         means.set_ylabel("mean")
@@ -120,8 +123,8 @@ def path_figure(
         step_axis(spreads, budget)
         canvas.legend(bundle.style.label for bundle in bundles)
         return canvas.finish(
-            f"Mean and standard deviation of “{what}” under the sampling distribution, unclipped. "
-            f"Dotted: initial, dashed: target. {_median_words(bundles)}"
+            f"Mean and standard deviation of “{what}” under the sampling distribution, before "
+            f"clipping to the bounds. {_median_words(bundles)}"
         )
 
 
@@ -157,14 +160,24 @@ def _bundles(
 def _ends(axes: Axes, initial: float, target: float) -> None:
     axes.axhline(initial, color=MUTED, linewidth=1.0, linestyle=(0, (1, 2)), zorder=1)
     axes.axhline(target, color=INK, linewidth=1.0, linestyle=(0, (4, 2)), zorder=1)
+    for value, word in ((initial, "initial"), (target, "target")):
+        axes.annotate(
+            word, (1.0, value), xycoords=("axes fraction", "data"), xytext=(3, 0),
+            textcoords="offset points", va="center", fontsize=7.5, color=MUTED,
+        )  # fmt: skip
+
+
+def _sub_decades(limits: tuple[float, float]) -> tuple[float, ...]:
+    """Returns which multiples of powers of ten to label, so that any range has a few labels."""
+    return (1.0,) if limits[1] > 100 * limits[0] else (1.0, 2.0, 5.0)
 
 
 def _median_words(bundles: list[Bundle]) -> str:
     counts = {len(bundle.threads) for bundle in bundles}
     each = f"{min(counts)}" if len(counts) == 1 else f"{min(counts)}–{max(counts)}"
     return (
-        f"Lines: median over runs; shade: 5th to 95th percentile over runs (pointwise, a spread, "
-        f"not an interval); faint: {each} single runs per curriculum."
+        f"Lines: median over runs; shade: 5th to 95th percentile (pointwise; a spread, not an "
+        f"interval); faint: {each} runs each."
     )
 
 

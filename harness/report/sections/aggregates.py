@@ -184,7 +184,9 @@ def improvement(view: View) -> Section:
             style = view.styles[item.comparison.method]
             against = view.styles[item.comparison.control].short
             interval = item.improvement
-            drawn.append(Row(style, f"{style.short} > {against}", interval))
+            several = view.study.statistics.comparisons != "vs-control"
+            beats = f" > {against}" if several else ""
+            drawn.append(Row(style, f"{style.short}{beats}", interval))
             rows.append(
                 {
                     "method": item.comparison.method,
@@ -235,6 +237,11 @@ def _improvement_figure(view: View, name: str, scope: str, rows: list[Row]) -> l
     title = f"Probability of improvement, {scope_words(scope)}"
     with view.canvas(name, title, height=height_of(len(rows), 0.38)) as canvas:
         reference = [Reference(0.5, "coin flip")]
-        draw_rows(canvas, rows, "P(run beats run)", references=reference, include=[0.0, 1.0])
+        against = (
+            f"P(a run beats a run of {view.styles[view.study.control].short})"
+            if view.study.statistics.comparisons == "vs-control"
+            else "P(run beats run)"
+        )
+        draw_rows(canvas, rows, against, references=reference, include=[0.0, 1.0])
         canvas.axes.set_xlim(-0.02, 1.02)
         return [canvas.finish(interval_words(row.interval for row in rows))]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from harness.report.document import Block, Claim, Claims, Figures, Section, TableBlock, Text, Warned
 from harness.report.figures.rows import Reference, Row, draw_rows, height_of
-from harness.report.tables import Column, Table, number, p_value, span
+from harness.report.tables import Column, Table, fitted, p_value, span
 from harness.report.view import View, interval_words, scope_words
 from harness.statistics.contrasts import ContrastResult
-from harness.statistics.verdicts import Outcome, Verdict
+from harness.statistics.verdicts import Outcome
 
 WORDS = {
     Outcome.BETTER: "▲ better",
@@ -22,7 +24,7 @@ WORDS = {
 def claims(view: View) -> Section:
     """Returns the claims, one sentence each, with scope and strength."""
     family = _family(view)
-    blocks: list[Block] = [Claims([_claim(view, item.verdict) for item in family])]
+    blocks: list[Block] = [Claims([_claim(view, item) for item in family])]
     if not family:
         blocks = [Text("The study declares no comparison, so there is nothing to claim.")]
     if view.exploratory:
@@ -71,7 +73,9 @@ def _measure(family: list[ContrastResult]) -> str:
     return family[0].verdict.measure if family else "nothing"
 
 
-def _claim(view: View, verdict: Verdict) -> Claim:
+def _claim(view: View, item: ContrastResult) -> Claim:
+    # The sentence quotes the interval of the table and the figure, which holds over the family.
+    verdict = replace(item.verdict, interval=item.simultaneous or item.verdict.interval)
     strength = "confirmatory" if verdict.confirmatory else "exploratory"
     runs = (
         f"n = {verdict.interval.runs} runs each" if verdict.interval is not None else "no interval"
@@ -125,29 +129,32 @@ def _word(value: str) -> str:
     return WORDS[Outcome(value)]
 
 
-VERDICT_COLUMNS = (
-    Column("method", "curriculum", kind="method"),
-    Column("control", "compared with", kind="method"),
-    Column("setup", "setup"),
-    Column("verdict", "verdict", _word, kind="verdict"),
-    Column("difference", "difference", number(3), number=True),
-    Column("interval", "simultaneous interval", span(number(3)), number=True, where="shown"),
-    Column("low", "low", where="csv"),
-    Column("high", "high", where="csv"),
-    Column("interval_kind", "kind", where="csv"),
-    Column("p", "p (Welch)", p_value, number=True),
-    Column("adjusted_p", "adjusted p", p_value, number=True),
-    Column("permutation_p", "p (permutation)", p_value, number=True),
-    Column("equivalence_p", "p (equivalence)", p_value, number=True),
-    Column("smallest_effect", "smallest effect", number(3), number=True),
-    Column("mde", "detectable", number(3), number=True),
-    Column("runs", "n", number=True),
-)
+def verdict_columns(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
+    """Returns the columns of the verdict table, with decimals that fit its rows."""
+    show = fitted([row[key] for row in rows for key in ("difference", "low", "high")])
+    return [
+        Column("method", "curriculum", kind="method"),
+        Column("control", "compared with", kind="method"),
+        Column("setup", "setup"),
+        Column("verdict", "verdict", _word, kind="verdict"),
+        Column("difference", "difference", show, number=True),
+        Column("interval", "simultaneous interval", span(show), number=True, where="shown"),
+        Column("low", "low", where="csv"),
+        Column("high", "high", where="csv"),
+        Column("interval_kind", "kind", where="csv"),
+        Column("p", "p (Welch)", p_value, number=True),
+        Column("adjusted_p", "adjusted p", p_value, number=True),
+        Column("permutation_p", "p (permutation)", p_value, number=True),
+        Column("equivalence_p", "p (equivalence)", p_value, number=True),
+        Column("smallest_effect", "smallest effect", show, number=True),
+        Column("mde", "detectable", show, number=True),
+        Column("runs", "n", number=True),
+    ]
 
 
 def _table(view: View, family: list[ContrastResult]) -> Table:
-    columns = list(VERDICT_COLUMNS)
     rows = verdict_rows(view)
+    columns = verdict_columns(rows)
     if any(row["why"] for row in rows):
         columns.append(Column("why", "withheld because"))
     found = [item.simultaneous or item.interval for item in family]
@@ -165,13 +172,14 @@ def _table(view: View, family: list[ContrastResult]) -> Table:
 
 def _forest(view: View, family: list[ContrastResult], scope: str) -> Any:
     mine = [item for item in family if item.comparison.scope == scope]
+    controls = {item.comparison.control for item in mine}
     rows = []
     for item in mine:
         interval = item.simultaneous or item.interval
         style = view.styles[item.comparison.method]
-        against = view.styles[item.comparison.control].short
+        against = f" − {view.styles[item.comparison.control].short}" if len(controls) > 1 else ""
         outcome = item.verdict.outcome.value
-        rows.append(Row(style, f"{style.short} − {against}", interval, note=outcome))
+        rows.append(Row(style, f"{style.short}{against}", interval, note=outcome))
     if not any(row.interval is not None for row in rows):
         return None
     effect = mine[0].verdict.sesoi
@@ -181,7 +189,8 @@ def _forest(view: View, family: list[ContrastResult], scope: str) -> Any:
         draw_rows(
             canvas,
             rows,
-            f"difference in {mine[0].verdict.measure}",
+            f"difference in {mine[0].verdict.measure}"
+            + (f" to {view.styles[controls.pop()].short}" if len(controls) == 1 else ""),
             references=[Reference(0.0, "no difference")],
             zone=None if effect is None else (-effect, effect),
             include=[0.0] if effect is None else [-effect, effect],

@@ -85,15 +85,15 @@ def _failures(runs: list[dict[Any, Any]]) -> Table:
     )
 
 
+_SHOWN = ("setup", "label", "seed", "status", "how", "return", "normalised", "success", "auc",
+          "cvar", "steps_to_threshold", "env_steps", "run_id")  # fmt: skip
+
+
 def _all_runs(view: View) -> Table:
-    kept = (
-        "setup label seed status how return normalised success auc cvar steps_to_threshold "
-        "env_steps run_id"
-    ).split()
     place = {label: i for i, label in enumerate(view.labels)}
     setups = {setup: i for i, setup in enumerate(view.study.setups)}
     runs = sorted(
-        view.scored[kept].to_dict("records"),
+        view.scored[list(_SHOWN)].to_dict("records"),
         key=lambda run: (setups[run["setup"]], place[run["label"]], run["seed"]),
     )
     return Table(

@@ -50,7 +50,7 @@ def _curves(view: View, s: int, setup: str, column: str, words: str) -> Figure |
     here = view.curves[(view.curves["setup"] == setup) & (view.curves["how"] != UNRESOLVED)]
     bundles, captions = [], []
     for label in view.labels:
-        wide = here[here["label"] == label].pivot(index="seed", columns="step", values=column)
+        wide = here[here["label"] == label].pivot_table(index="seed", columns="step", values=column)
         if wide.empty:
             continue
         style = view.styles[label]

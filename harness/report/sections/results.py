@@ -8,11 +8,11 @@ from typing import Any
 from harness.report.canvas import Figure
 from harness.report.document import Block, Figures, Section, TableBlock, Text
 from harness.report.figures.rows import Reference, Row, Seed, draw_rows, height_of
-from harness.report.tables import Column, Table, fixed, number, p_value, percent, span
+from harness.report.tables import Column, Table, fitted, fixed, number, p_value, percent, span
 from harness.report.view import View, interval_words, slug
 from harness.scores import MEASURED, UNRESOLVED
-from harness.statistics.paper import PaperRow
 from harness.statistics.estimates import Estimate
+from harness.statistics.paper import PaperRow
 from harness.statistics.specification import NORMALISED, SUCCESS
 
 
@@ -31,35 +31,39 @@ def results(view: View) -> Section:
     return Section("results", "Results per setup", blocks)
 
 
-_COLUMNS = (
-    Column("method", "curriculum", kind="method"),
-    Column("runs", "n", number=True),
-    Column("mean", "mean return", number(4), number=True),
-    Column("standard_error", "SE", number(3), number=True),
-    Column("p_against_best", "p vs best", p_value, number=True),
-    Column("success", "success", percent(1), number=True),
-    Column("interval", "interval of the mean", span(number(4)), number=True, where="shown"),
-    Column("low", "", where="csv"),
-    Column("high", "", where="csv"),
-    Column("bounded", "bounded-score interval", span(number(4)), number=True, where="shown"),
-    Column("bounded_low", "", where="csv"),
-    Column("bounded_high", "", where="csv"),
-    Column("rliable", "percentile (other papers)", span(number(4)), number=True, where="shown"),
-    Column("rliable_low", "", where="csv"),
-    Column("rliable_high", "", where="csv"),
-    Column("success_interval", "success interval", span(percent(0)), number=True, where="shown"),
-    Column("success_low", "", where="csv"),
-    Column("success_high", "", where="csv"),
-    Column("normalised", "normalised", fixed(3), number=True),
-    Column("iqm", "IQM, normalised", fixed(3), number=True),
-    Column("cvar", "worst 20 %, normalised", fixed(3), number=True),
-)
+def _columns(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
+    show = fitted([row[key] for row in rows for key in ("mean", "low", "high")], 4)
+    return [
+        Column("method", "curriculum", kind="method"),
+        Column("runs", "n", number=True),
+        Column("mean", "mean return", show, number=True),
+        Column("standard_error", "SE", show, number=True),
+        Column("p_against_best", "p vs best", p_value, number=True),
+        Column("success", "success", percent(1), number=True),
+        Column("interval", "interval of the mean", span(show), number=True, where="shown"),
+        Column("low", "", where="csv"),
+        Column("high", "", where="csv"),
+        Column("bounded", "bounded-score interval", span(show), number=True, where="shown"),
+        Column("bounded_low", "", where="csv"),
+        Column("bounded_high", "", where="csv"),
+        Column("rliable", "percentile (other papers)", span(show), number=True, where="shown"),
+        Column("rliable_low", "", where="csv"),
+        Column("rliable_high", "", where="csv"),
+        Column(
+            "success_interval", "success interval", span(percent(0)), number=True, where="shown"
+        ),
+        Column("success_low", "", where="csv"),
+        Column("success_high", "", where="csv"),
+        Column("normalised", "normalised", fixed(3), number=True),
+        Column("iqm", "IQM, normalised", fixed(3), number=True),
+        Column("cvar", "worst 20 %, normalised", fixed(3), number=True),
+    ]
 
 
 def _table(view: View, setup: str) -> Table:
     paper = {row.method: row for row in view.analysis.paper if row.setup == setup}
     rows = [_row(view, setup, label, paper.get(label)) for label in view.labels]
-    columns = list(_COLUMNS)
+    columns = _columns(rows)
     found = [view.estimate(label, setup, "score") for label in view.labels]
     if any(item is not None and item.unresolved for item in found):
         columns.append(Column("bounds", "if unknown runs were worst/best", span(number(4))))

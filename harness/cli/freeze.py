@@ -1,0 +1,42 @@
+"""`pacebench freeze`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def freeze(
+    study: Annotated[Path, typer.Argument(help="The study file.")],
+    amend: Annotated[
+        str | None,
+        typer.Option(help="Why the plan is changed; the report lists it as a deviation."),
+    ] = None,
+    results: Annotated[Path, typer.Option(help="Where results are kept.")] = Path("results"),
+) -> None:
+    """Freeze a study's plan before it runs: estimands, comparisons, effect, seeds, looks, anchors.
+
+    A frozen study that has changed is refused by `run` until the change is declared.
+
+    Example: [bold]pacebench freeze studies/quick.yaml[/bold]
+    """
+    from harness.freeze import NAME
+    from harness.freeze import freeze as freeze_study
+    from harness.study.load import load_study
+
+    loaded = load_study(study)
+    folder = results / loaded.name
+    frozen = freeze_study(loaded, folder, amend=amend)
+    last = frozen.versions[-1]
+    typer.echo(f"Frozen on {last.time}, SHA-256 {frozen.digest}.")
+    for amendment in frozen.amendments:
+        changes = len(amendment.changes)
+        typer.echo(
+            f"Deviation of {amendment.time}: {amendment.reason} ({changes} "
+            f"value{'s' if changes != 1 else ''}, {amendment.finished} runs finished by then)."
+        )
+    if frozen.broken:
+        typer.echo(f"The report will be exploratory: {frozen.broken}.")
+    typer.echo(f"Plan: {folder / NAME}")

@@ -1,0 +1,73 @@
+"""`pacebench report`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from harness.report.tables import Column
+
+# The rest of the columns is on the page; these fit a terminal.
+_SHOWN = ("setup", "method", "control", "verdict", "difference", "interval", "adjusted_p", "runs")
+_STYLES = {"better": "green", "worse": "red", "equivalent": "blue", "inconclusive": "dim"}
+
+
+def report(
+    study: Annotated[Path, typer.Argument(help="The study file, or its results folder.")],
+    results: Annotated[Path, typer.Option(help="Where results are kept.")] = Path("results"),
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write (default: report/ beside the results).")
+    ] = None,
+) -> None:
+    """Analyse a study's results: page, Markdown, tables and figures.
+
+    Every report is noted in the study's ledger, because every report is a look at the data.
+
+    Example: [bold]pacebench report studies/quick.yaml[/bold]
+    """
+    from harness.cli.output import console, warnings_as_lines
+    from harness.report import report as make_report
+    from harness.report.sections.claims import verdict_columns, verdict_rows
+    from harness.study.load import load_study
+
+    folder = study if study.is_dir() else results / load_study(study).name
+    screen = console()
+    with warnings_as_lines():
+        if screen.is_terminal:
+            with screen.status("analysing and drawing …"):
+                made = make_report(folder, out)
+        else:
+            made = make_report(folder, out)
+    rows = verdict_rows(made.view)
+    if rows:
+        screen.print(_table(rows, verdict_columns(rows)))
+    for reason in made.view.analysis.exploratory:
+        screen.print(f"Exploratory: {reason}", markup=False)
+    for note in made.view.notes:
+        screen.print(f"Note: {note}", markup=False)
+    # Printed without folding, so that it can be clicked or copied.
+    typer.echo(f"Report: {made.page}")
+
+
+def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    from harness.report.tables import shown
+
+    by_key = {column.key: column for column in columns}
+    table = Table(box=None, pad_edge=False)
+    for key in _SHOWN:
+        number = by_key[key].number
+        table.add_column(by_key[key].heading, justify="right" if number else "left", no_wrap=number)
+    for row in rows:
+        cells = [Text(shown(by_key[key], row.get(key))) for key in _SHOWN]
+        cells[_SHOWN.index("verdict")].stylize(_STYLES[str(row["verdict"])])
+        table.add_row(*cells)
+    return table

@@ -1,0 +1,229 @@
+"""How many seeds a study needs for the smallest effect it cares about, and what it can detect.
+
+With a pilot the actual analysis is simulated on the pilot's spread. Without one the answer is given
+for a range of spreads, because a study that has not been run does not know its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import envs
+from harness.errors import UserError
+from harness.freeze import comparisons
+from harness.report.bridge import COLUMNS, run_table
+from harness.report.gather import study_of
+from harness.scores import scale_of, score_runs
+from harness.seeding import StudyRole, study_sequence
+from harness.statistics.power import (
+    EXPLORATORY_BELOW,
+    RECOMMENDED,
+    Plan,
+    minimum_detectable_effect,
+    plan,
+)
+from harness.statistics.scores import RunScore, Scores
+from harness.statistics.specification import NORMALISED, SUITE
+from harness.store import Ledger, load_results
+from harness.study.expand import expand
+from harness.study.models import Study
+
+# Standard deviations between seeds on the normalised score, from tame to two-humped.
+SPREADS = (0.05, 0.1, 0.2, 0.3, 0.4)
+LIMIT = 500
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What a study needs and can do if seeds vary this much.
+
+    Attributes:
+        spread: Standard deviation between seeds on the normalised score.
+        runs: Runs per cell for the smallest effect; None beyond `LIMIT`.
+        detectable: Minimum detectable effect with the planned runs.
+    """
+
+    spread: float
+    runs: int | None
+    detectable: float
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What planning says about a study.
+
+    Attributes:
+        study: Its name.
+        planned: Runs per cell as the study stands.
+        effect: Smallest effect of interest on the normalised score.
+        family: Number of declared comparisons.
+        power: Wanted power.
+        spreads: Without a pilot: one row per assumed spread.
+        scopes: With a pilot: what it says per setup, or for the suite.
+    """
+
+    study: str
+    planned: int
+    effect: float
+    family: int
+    power: float
+    spreads: tuple[Spread, ...] = ()
+    scopes: Mapping[str, Plan] | None = None
+
+    def notes(self) -> tuple[str, ...]:
+        """Returns what holds whatever the spread."""
+        if self.planned < EXPLORATORY_BELOW:
+            return (
+                f"Fewer than {EXPLORATORY_BELOW} runs per cell make the report exploratory; "
+                f"{RECOMMENDED} are recommended.",
+            )
+        return ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns plain values."""
+        return {
+            "study": self.study,
+            "planned": self.planned,
+            "smallest_effect": self.effect,
+            "comparisons": self.family,
+            "power": self.power,
+            "spreads": [vars(row) for row in self.spreads],
+            "pilot": {scope: p.to_dict() for scope, p in (self.scopes or {}).items()} or None,
+        }
+
+
+def forecast(study: Study, pilot: Path | None = None, power: float = 0.8) -> Forecast:
+    """Plans a study.
+
+    Args:
+        study: The study to be run.
+        pilot: Results folder of a pilot, run with other seeds.
+        power: Wanted power for the smallest effect of interest.
+
+    Raises:
+        UserError: The study compares nothing, or the pilot does not fit it.
+    """
+    scopes = _scopes(study)
+    family = len(comparisons(study)) * len(scopes)
+    if family == 0:
+        raise UserError(f"study '{study.name}' compares nothing; add a second curriculum.")
+    facts: dict[str, Any] = {
+        "study": study.name,
+        "planned": study.seeds.count,
+        "effect": study.statistics.smallest_effect,
+        "family": family,
+        "power": power,
+    }
+    if pilot is not None:
+        return Forecast(**facts, scopes=_from_pilot(study, pilot, power, scopes))
+    tasks = len(study.setups) if scopes == (SUITE,) else 1
+    alpha = study.statistics.alpha / family
+    rows = tuple(
+        Spread(
+            spread,
+            _needed(spread, tasks, facts["effect"], alpha, power),
+            _detectable(spread, tasks, study.seeds.count, alpha, power),
+        )
+        for spread in SPREADS
+    )
+    return Forecast(**facts, spreads=rows)
+
+
+def _scopes(study: Study) -> tuple[str, ...]:
+    suite = study.statistics.primary == "normalised" and len(study.setups) > 1
+    return (SUITE,) if suite else study.setups
+
+
+def _detectable(spread: float, tasks: int, runs: int, alpha: float, power: float) -> float:
+    if runs < 2:
+        return math.inf
+    # Two means over `tasks` setups of equal spread; Holm's first step is Bonferroni.
+    error = spread * math.sqrt(2 / (runs * tasks))
+    return minimum_detectable_effect(error, 2 * tasks * (runs - 1), alpha, power)
+
+
+def _needed(spread: float, tasks: int, effect: float, alpha: float, power: float) -> int | None:
+    low, high = 1, LIMIT
+    if _detectable(spread, tasks, high, alpha, power) > effect:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        enough = _detectable(spread, tasks, middle, alpha, power) <= effect
+        low, high = (low, middle) if enough else (middle, high)
+    return high
+
+
+def _column(study: Study) -> str:
+    """Returns the column that is planned for, on the scale of the smallest effect."""
+    primary = study.statistics.primary
+    if primary not in COLUMNS:
+        raise UserError(
+            f"study '{study.name}': statistics.primary: '{primary}' cannot be compared run by run; "
+            f"choose one of {', '.join(COLUMNS)}."
+        )
+    return NORMALISED if primary == "return" else COLUMNS[primary]
+
+
+def _from_pilot(
+    study: Study, folder: Path, power: float, scopes: tuple[str, ...]
+) -> dict[str, Plan]:
+    results = load_results(folder)
+    known = set(results.runs["run_id"])
+    own = {run.run_id() for cell in expand(study) for run in cell.runs()}
+    if known & own:
+        raise UserError(
+            f"{folder}: {len(known & own)} of its runs belong to '{study.name}' itself, and runs "
+            "that judge a study must not plan it; run the pilot with another seeds.root."
+        )
+    pilot = study_of(results.manifest)
+    shared = [name for name in study.setups if name in pilot.setups]
+    if len(shared) < len(study.setups):
+        lacking = sorted(set(study.setups) - set(shared))
+        raise UserError(f"{folder}: the pilot has no runs on '{lacking[0]}'; add that setup to it.")
+    scales = {name: scale_of(envs.setup(name), study.statistics.floor) for name in pilot.setups}
+    table = run_table(score_runs(results, pilot, scales))
+    Ledger(folder).append("plan", study=study.name)
+    column = _column(study)
+    size = len(comparisons(study))
+    planned = {}
+    for i, scope in enumerate(scopes):
+        setups = study.setups if scope == SUITE else (scope,)
+        scores = _pilot_scores(table, study, setups, column)
+        # The simulated family is all against the control on one scope; Bonferroni for the rest.
+        share = max(len(scores) - 1, 1) / (size * len(scopes))
+        planned[scope] = plan(
+            scores,
+            study.control,
+            study.statistics.smallest_effect,
+            study.seeds.count,
+            np.random.default_rng(study_sequence(study.seeds.root, StudyRole.BOOTSTRAP, 2, i)),
+            alpha=study.statistics.alpha * min(share, 1.0),
+            power=power,
+            limit=LIMIT,
+        )
+    return planned
+
+
+def _pilot_scores(
+    table: pd.DataFrame, study: Study, setups: tuple[str, ...], column: str
+) -> dict[str, Scores]:
+    found = {}
+    for label in study.labels:
+        mine = table[(table["method"] == label) & table["setup"].isin(setups)]
+        mine = mine[mine[column].notna()]
+        tasks = mine.groupby("seed", observed=True)["setup"].nunique()
+        common = tasks.index[tasks == len(setups)]
+        kept = mine[mine["seed"].isin(common)]
+        if len(kept):
+            rows = zip(kept["setup"], kept["seed"], kept[column], strict=True)
+            found[label] = Scores.from_runs(
+                label, [RunScore(str(s), int(n), float(v)) for s, n, v in rows]
+            )
+    return found
