@@ -311,6 +311,8 @@ class SACAgent(SB3Agent):
                 policy_kwargs={"net_arch": list(params.net_arch)},
                 device="cpu",
             )
+        # The first actions are drawn from the space, which has a generator of its own.
+        self.model.action_space.seed(int(seeds[0].sequence(RunRole.POLICY).generate_state(1)[0]))
 
     def act(self, obs: Floats, noise: Floats) -> Floats:
         """Returns actions (1, M, action), squashed into the action space."""

@@ -89,13 +89,17 @@ class BatchedPPO:
         if practice.restarted:
             self.normaliser.restart(practice.restarted, practice.obs[practice.restarted])
             practice.restarted = []
-        std = np.exp(self._policy.log_std)[:, None]
+        with np.errstate(over="ignore"):
+            std = np.exp(self._policy.log_std)[:, None]
         scale_obs = self.normaliser.scale_obs
         obs = scale_obs(practice.obs)
         self._cut: list[tuple[int, NDArray[np.bool_], NDArray[np.float32]]] = []
         for t in range(self.params.n_steps):
             action = self._policy.actor(obs)
-            action += std * self._noise[t]
+            with np.errstate(invalid="ignore"):
+                action += std * self._noise[t]
+            if not np.isfinite(action).all():
+                self._bury_wild(action)
             now = self._packed[:, :, t]
             now[..., :d] = obs
             now[..., d : d + a] = action
@@ -224,8 +228,15 @@ class BatchedPPO:
             elif not sizes[k] < _EXPLODED:
                 self._bury(k, f"A parameter of the policy grew beyond {_EXPLODED:g}.")
 
+    def _bury_wild(self, actions: NDArray[np.float32]) -> None:
+        """Takes out agents whose actions are not finite, which the environment would refuse."""
+        for k in np.flatnonzero(~np.isfinite(actions).all(axis=(1, 2))).tolist():
+            self._bury(k, "An action of the policy was not finite.")
+            actions[k] = 0.0
+
     def _bury(self, agent: int, reason: str) -> None:
         """Takes an agent out; its zeroed networks keep all numbers of its rows finite."""
         self.diverged.setdefault(agent, reason)
         self._alive[agent] = False
         self._policy.params[agent].zero_()
+        self._noise[:, agent] = 0.0

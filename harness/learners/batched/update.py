@@ -62,11 +62,13 @@ class Updater:
         n = rollout.packed.shape[1]
         training = alive.copy()
         finite = np.ones_like(alive)
-        for _ in range(self.params.n_epochs):
-            orders = [rng.permutation(n) for rng in rngs]
-            self.epoch(rollout, orders, training, finite)
-            if not training.any():
-                break
+        # What overflows is found in the gradient's norm and ends its agent, not the program.
+        with np.errstate(over="ignore", invalid="ignore"):
+            for _ in range(self.params.n_epochs):
+                orders = [rng.permutation(n) for rng in rngs]
+                self.epoch(rollout, orders, training, finite)
+                if not training.any():
+                    break
         return finite
 
     def epoch(

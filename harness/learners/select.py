@@ -1,0 +1,167 @@
+"""Chooses a learner's settings for a setup on its *initial* distribution, and writes them down.
+
+    python -m harness.learners.select point-mass-2
+
+No curriculum takes part: every candidate trains on the initial distribution and is examined on it.
+The candidates are declared here, before they are tried; the best mean return wins, the one tried
+first on a tie. Seeds come from the tuning branch, which no study's evaluation uses. What was chosen
+is then frozen for all curricula.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import envs
+from harness import learners
+from harness.records import RunResult, Status
+from harness.seeding import RunSeed, StudyRole
+from harness.study.specs import Cell, CurriculumCell, EvaluationCell, LearnerCell, ScheduleCell
+from harness.training import train
+
+SETTINGS = Path(__file__).with_name("settings.json")
+
+# Per environment: what is fixed, what is tried, and for how many steps. A rollout of point-mass is
+# one whole episode per copy; returns of some hundreds are scaled down for the critic.
+GRIDS: dict[str, dict[str, Any]] = {
+    "point-mass": {
+        "budget": 200_000,
+        "fixed": {"n_envs": 20, "n_steps": 100},
+        "tried": {
+            "log_std_init": [0.0, 1.0, 2.0],
+            "learning_rate": [3e-4, 1e-3],
+            "batch_size": [100, 500],
+        },
+    },
+    "lunar-lander": {
+        "budget": 300_000,
+        "fixed": {"n_envs": 16, "n_steps": 128, "batch_size": 128, "norm_reward": True},
+        "tried": {
+            "log_std_init": [0.0, -0.7],
+            "learning_rate": [3e-4, 1e-3],
+            "gae_lambda": [0.95, 0.98],
+        },
+    },
+    "ball-catching": {
+        "budget": 300_000,
+        "fixed": {"n_envs": 20, "n_steps": 200, "batch_size": 200, "norm_reward": True},
+        "tried": {
+            "log_std_init": [-1.0, 0.0],
+            "learning_rate": [3e-4, 1e-3],
+            "norm_obs": [False, True],
+        },
+    },
+}
+
+
+@contextmanager
+def initial_only(setup: str) -> Iterator[envs.Setup]:
+    """Registers, for a while, the setup whose target is the initial distribution of another."""
+    spec = envs.setup(setup)
+    easy = replace(
+        spec,
+        name=f"{spec.name}@initial",
+        target_mean=spec.initial_mean,
+        target_variance=spec.initial_variance,
+    )
+    envs.register(easy)
+    try:
+        yield easy
+    finally:
+        envs.unregister(easy.name)
+
+
+def train_on_initial(
+    setup: str,
+    params: dict[str, Any],
+    budget: int,
+    seeds: Sequence[RunSeed],
+    *,
+    learner: str = "ppo",
+    contexts: int = 100,
+) -> list[RunResult]:
+    """Trains on a setup's initial distribution and examines there, at the end only."""
+    kind = learners.get(learner)
+    checked = kind.Params.model_validate({"gamma": envs.setup(setup).gamma, **params})
+    with initial_only(setup) as easy:
+        cell = Cell(
+            curriculum=CurriculumCell(name="default", epsilon=None, threshold=None),
+            setup=easy.name,
+            setup_digest="",
+            learner=LearnerCell(name=learner, params=checked.model_dump(mode="json")),
+            schedule=ScheduleCell(),
+            budget=budget,
+            evaluation=EvaluationCell(steps=(budget,), contexts=contexts, root=seeds[0].root),
+            versions={},
+        )
+        return train(cell, seeds)
+
+
+def score(results: Sequence[RunResult]) -> dict[str, Any]:
+    """Returns what deterministic policies came to: means over seeds, and per seed."""
+    returns, success = [], []
+    for result in results:
+        found = result.evaluations
+        kinds = zip(found["distribution"], found["policy"], strict=True)
+        rows = [i for i, kind in enumerate(kinds) if kind == ("target", "deterministic")]
+        failed = result.status is not Status.OK or not rows
+        returns.append(float("nan") if failed else np.mean([found["return"][i] for i in rows]))
+        success.append(0.0 if failed else np.mean([found["success"][i] for i in rows]))
+    return {
+        # A candidate that diverges anywhere is out: NaN never compares as better.
+        "mean_return": round(float(np.mean(returns)), 3),
+        "mean_success": round(float(np.mean(success)), 3),
+        "success_by_seed": [round(float(s), 3) for s in success],
+    }
+
+
+def select(setup: str, seeds: int, root: int, budget: int | None = None) -> dict[str, Any]:
+    """Tries every candidate for a setup and returns the record of the choice."""
+    grid = GRIDS[envs.setup(setup).environment]
+    steps = budget or grid["budget"]
+    runs = [RunSeed(root=root, role=StudyRole.TUNE, index=i) for i in range(seeds)]
+    tried = []
+    for values in itertools.product(*grid["tried"].values()):
+        varied = dict(zip(grid["tried"], values, strict=True))
+        found = score(train_on_initial(setup, {**grid["fixed"], **varied}, steps, runs))
+        tried.append({"varied": varied, **found})
+        print(setup, tried[-1], flush=True)  # noqa: T201 - progress of a script
+    best = max(tried, key=lambda t: -np.inf if np.isnan(t["mean_return"]) else t["mean_return"])
+    return {
+        "params": {**grid["fixed"], **best["varied"]},
+        "chosen_on": "the initial distribution",
+        "criterion": "mean return of the deterministic policy after the budget",
+        "budget": steps,
+        "seeds": seeds,
+        "root": root,
+        "command": f"python -m harness.learners.select {setup} --seeds {seeds} --root {root}",
+        "tried": tried,
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs the selection and writes `settings.json`."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("setup", nargs="+", help="setups to choose settings for")
+    parser.add_argument("--seeds", type=int, default=5, help="training runs per candidate")
+    parser.add_argument("--root", type=int, default=0, help="root seed")
+    parser.add_argument("--out", type=Path, default=SETTINGS, help="file to write the choice to")
+    given = parser.parse_args(arguments)
+    for setup in given.setup:
+        record = select(setup, given.seeds, given.root)
+        kept = json.loads(given.out.read_text()) if given.out.exists() else {"settings": {}}
+        kept["settings"].setdefault(setup, {})["ppo"] = record
+        given.out.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""A run that was interrupted ends as one that was not, to the last bit."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.records import Checkpoint, NoHooks
+from harness.seeding import RunSeed
+from harness.study.specs import Cell
+from harness.training import train
+from tests.harness.learners.test_batch_invariance import fingerprint
+from tests.harness.training.cells import make_cell
+
+
+class Interrupting(NoHooks):
+    """Keeps checkpoints as a store would, and stops after so many iterations."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: dict[RunSeed, Checkpoint] = {}
+        self.left = 10**9
+        self.steps = 0
+
+    def load(self, seed: RunSeed) -> Checkpoint | None:
+        return self.kept.get(seed)
+
+    def save(self, seed: RunSeed, checkpoint: Checkpoint) -> None:
+        assert all(isinstance(a, np.ndarray) for a in checkpoint.arrays.values())
+        plain = json.loads(json.dumps(checkpoint.state, allow_nan=False))
+        arrays = {name: array.copy() for name, array in checkpoint.arrays.items()}
+        self.kept[seed] = Checkpoint(checkpoint.step, arrays, plain)
+
+    def progress(self, env_steps: int) -> None:
+        self.steps += env_steps
+        self.left -= 1
+
+    def should_stop(self) -> bool:
+        return self.left <= 0
+
+
+def run_in_pieces(cell: Cell, seeds: list[RunSeed], pieces: list[int]) -> dict[int, str]:
+    hooks = Interrupting()
+    for piece in pieces:
+        hooks.left = piece
+        train(cell, seeds, hooks)
+    hooks.left = 10**9
+    unfinished = [s for s in seeds if s not in {r.seed for r in hooks.results}]
+    train(cell, unfinished, hooks)
+    return {r.seed.index: fingerprint(r) for r in hooks.results}
+
+
+CELLS: dict[str, dict[str, Any]] = {
+    "spgl": {"budget": 6000, "steps": (1000, 3000, 6000)},
+    "rare updates": {"budget": 6000, "steps": (2000, 6000), "schedule": {"every": 4}},
+    "cohorts over several rollouts": {
+        "budget": 6000,
+        "steps": (1000, 6000),
+        "params": {"n_steps": 40},
+    },
+    "normalised": {
+        "budget": 4000,
+        "steps": (2000, 4000),
+        "params": {"norm_obs": True, "norm_reward": True},
+    },
+    "stable-baselines3": {
+        "learner": "sb3-ppo",
+        "budget": 1500,
+        "steps": (500, 1500),
+        "params": {"norm_obs": True, "norm_reward": True, "n_envs": 5, "n_epochs": 1},
+    },
+    "a learner without checkpoints": {
+        "learner": "sb3-sac",
+        "budget": 1200,
+        "steps": (400, 1200),
+        "params": {"n_steps": 100, "batch_size": 32, "net_arch": [16]},
+    },
+    # Box2D cannot save its state.
+    "lunar lander": {
+        "setup": "lunar-lander",
+        "budget": 2400,
+        "steps": (800, 2400),
+        "contexts": 2,
+        "params": {"n_envs": 4, "n_steps": 100, "net_arch": [16]},
+    },
+}
+
+
+@pytest.mark.parametrize("case", CELLS)
+def test_an_interrupted_run_ends_the_same(case: str) -> None:
+    cell = make_cell(**CELLS[case])
+    seeds = [RunSeed(root=2, index=i) for i in range(2)]
+    whole = {r.seed.index: fingerprint(r) for r in train(cell, seeds)}
+    assert run_in_pieces(cell, seeds, [2, 1]) == whole
+
+
+def test_seeds_at_different_steps_are_brought_together() -> None:
+    cell = make_cell(budget=5000, steps=(1000, 3000, 5000))
+    seeds = [RunSeed(root=2, index=i) for i in range(3)]
+    whole = {r.seed.index: fingerprint(r) for r in train(cell, seeds)}
+    hooks = Interrupting()
+    for some, piece in (([seeds[1]], 3), ([seeds[0]], 1)):
+        hooks.left = piece
+        train(cell, some, hooks)
+    assert len({c.step for c in hooks.kept.values()}) == 2
+    hooks.left = 10**9
+    results = train(cell, seeds, hooks)
+    assert [r.seed for r in results] == seeds
+    assert {r.seed.index: fingerprint(r) for r in results} == whole
+
+
+def test_progress_adds_up_and_a_stop_is_prompt() -> None:
+    cell = make_cell(budget=4000, steps=(4000,))
+    hooks = Interrupting()
+    seeds = [RunSeed(root=2, index=i) for i in range(2)]
+    train(cell, seeds, hooks)
+    assert hooks.steps == 2 * 4000
+    hooks = Interrupting()
+    hooks.left = 0
+    assert train(cell, seeds, hooks) == []
+    assert hooks.steps == 0
+
+
+def test_the_evaluation_grid_leaves_no_trace_in_training() -> None:
+    seeds = [RunSeed(root=2, index=0)]
+    sparse = train(make_cell(budget=4000, steps=(4000,)), seeds)[0]
+    dense = train(make_cell(budget=4000, steps=(500, 1000, 2500, 3000, 4000), contexts=3), seeds)[0]
+    for name, array in sparse.policy.items():
+        assert array.tobytes() == dense.policy[name].tobytes()
+    assert sparse.updates["mean"] == dense.updates["mean"]
