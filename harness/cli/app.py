@@ -21,6 +21,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("status", "harness.cli.status", "status"),
     ("report", "harness.cli.report", "report"),
     ("schema", "harness.cli.schema", "schema"),
+    ("tune", "harness.cli.tune", "tune"),
     ("render", "harness.cli.render", "render"),
     ("anchors", "harness.cli.anchors", "anchors"),
     ("coverage", "harness.cli.coverage", "coverage"),

@@ -19,12 +19,16 @@ from harness.study.models import (
     CurriculumEntry,
     Evaluation,
     LearnerEntry,
+    Range,
     SetupChange,
     Statistics,
     Tuning,
     changed_learner,
 )
 from harness.study.yaml_nodes import KeyPath
+
+# With fewer pairs the signed-rank test cannot reach the pruner's threshold of 0.1 with a margin.
+_WILCOXON_SEEDS = 5
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,8 @@ def check_parts(parts: Mapping[str, Any]) -> list[Finding]:
         labels = [entry.shown for entry in entries if entry is not None]
         findings += _statistics(parts["statistics"], labels, parts.get("seeds"))
         if parts.get("tuning") is not None:
-            findings += _tuning(parts["tuning"], labels)
+            known = [entry for entry in entries if entry is not None]
+            findings += _tuning(parts["tuning"], known, parts.get("budget"))
     return findings
 
 
@@ -197,13 +202,62 @@ def _statistics(
                 )
 
 
-def _tuning(tuning: Tuning, labels: Sequence[str]) -> Iterator[Finding]:
+def _tuning(
+    tuning: Tuning, entries: Sequence[CurriculumEntry], budget: int | None
+) -> Iterator[Finding]:
+    from harness.tuning.storage import sampler_names
+
+    here: KeyPath = ("tuning",)
+    known = {entry.shown: entry for entry in entries}
     for i, label in enumerate(tuning.curricula):
-        if label not in labels:
+        if label not in known:
             yield Finding(
-                ("tuning", "curricula", i),
-                f"'{label}' is not in the study; it has: {', '.join(labels)}.",
+                (*here, "curricula", i),
+                f"'{label}' is not in the study; it has: {', '.join(known)}.",
             )
-    for label in tuning.space:
-        if label not in tuning.curricula:
-            yield Finding(("tuning", "space", label), "is not among the tuned curricula.")
+    if tuning.sampler not in sampler_names():
+        error = curricula.UnknownNameError("sampler", tuning.sampler, sampler_names())
+        yield Finding((*here, "sampler"), str(error))
+    if tuning.pruner == "wilcoxon" and tuning.seeds_per_trial < _WILCOXON_SEEDS:
+        yield Finding(
+            (*here, "pruner"),
+            f"'wilcoxon' can tell nothing from {tuning.seeds_per_trial} seeds; set seeds_per_trial "
+            f"to {_WILCOXON_SEEDS} or more, or the pruner to 'none'.",
+        )
+    if tuning.budget is not None and budget is not None and tuning.budget > budget:
+        yield Finding(
+            (*here, "budget"), f"is more than the study's own {budget:,} steps; lower it."
+        )
+    for label, space in tuning.space.items():
+        if label not in tuning.curricula or label not in known:
+            yield Finding((*here, "space", label), "is not among the tuned curricula.")
+        else:
+            yield from _space(known[label], space, (*here, "space", label))
+
+
+def _space(
+    entry: CurriculumEntry, space: Mapping[str, Range | tuple[Any, ...]], path: KeyPath
+) -> Iterator[Finding]:
+    from harness.tuning.space import known_parameters
+
+    try:
+        known = known_parameters(entry.name)
+        limit = curricula.get(entry.name).requires_epsilon_below
+    except LookupError:
+        return  # an unknown curriculum is named elsewhere
+    for name, part in space.items():
+        if name not in known:
+            yield Finding((*path, name), str(curricula.UnknownNameError("parameter", name, known)))
+        elif not isinstance(part, Range) and not part:
+            yield Finding((*path, name), "has no choices; give at least one.")
+        elif name == "epsilon":
+            ends = (part.low, part.high) if isinstance(part, Range) else part
+            numbers = [
+                float(e) for e in ends if isinstance(e, int | float) and 0 < e < (limit or e + 1)
+            ]
+            if len(numbers) < len(ends):
+                yield Finding(
+                    (*path, name),
+                    f"must stay above 0{f' and below {limit:g}' if limit else ''} for "
+                    f"'{entry.name}'.",
+                )

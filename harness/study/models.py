@@ -202,7 +202,9 @@ class Tuning(Frozen):
         None, description="Environment steps per training run (default: the study's)."
     )
     sampler: str = Field("TPESampler", description="An Optuna sampler by name.")
-    pruner: Literal["none", "wilcoxon", "successive-halving"] = "none"
+    pruner: Literal["none", "wilcoxon"] = Field(
+        "none", description="Stops a trial whose seeds so far are worse than the best trial's."
+    )
     replicates: int = Field(1, ge=1, le=100, description="Independent searches per method.")
     rerank: int = Field(
         3, ge=1, le=100, description="Best configurations run again on fresh seeds."

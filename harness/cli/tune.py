@@ -1,0 +1,118 @@
+"""`pacebench tune`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from harness.tuning.launch import Progress
+    from harness.tuning.record import TuningRecord
+
+
+def tune(
+    study: Annotated[Path, typer.Argument(help="A study file with a tuning block.")],
+    storage: Annotated[
+        str | None,
+        typer.Option(help="An Optuna storage URL, such as postgresql://user@host/name."),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Searches at a time (default: all cores).")
+    ] = None,
+    results: Annotated[Path, typer.Option(help="Where results are kept.")] = Path("results"),
+    executor: Annotated[
+        str, typer.Option(help="Where training runs: local, ray or slurm.")
+    ] = "local",
+    address: Annotated[str | None, typer.Option(help="An existing Ray cluster.")] = None,
+    retry_failed: Annotated[
+        bool,
+        typer.Option("--retry-failed", help="Give runs that the machine failed a fresh start."),
+    ] = False,
+) -> None:
+    """Search ε, V₋ and the like for each method with the same budget, and write a tuned study.
+
+    The same command resumes. Example: [bold]pacebench tune studies/point-mass-tuning.yaml[/bold]
+    """
+    from rich.live import Live
+
+    from harness.cli.output import console
+    from harness.runner import RunOptions
+    from harness.study.load import load_study
+    from harness.tuning.launch import tune as tune_study
+
+    err = console(stderr=True)
+    options = RunOptions(
+        executor=executor, workers=workers, address=address, retry_failed=retry_failed
+    )
+    said: set[tuple[str, int]] = set()
+
+    def lines(progress: list[Progress]) -> None:
+        for part in progress:
+            key = (part.search.name, part.done)
+            if part.done and key not in said:
+                said.add(key)
+                best = "" if part.best is None else f", best {part.best:.3f}"
+                err.print(f"{part.search.name}: {part.done} of {part.planned} trials{best}")
+
+    if err.is_terminal:
+        with Live(console=err, refresh_per_second=2) as live:
+            summary = tune_study(
+                load_study(study),
+                study,
+                results=results,
+                storage=storage,
+                options=options,
+                tell=lambda progress: live.update(_table(progress)),
+            )
+    else:
+        summary = tune_study(
+            load_study(study), study, results=results, storage=storage, options=options, tell=lines
+        )
+    if summary.interrupted or summary.record is None:
+        typer.echo(f"Resume with: pacebench tune {study}")
+        raise typer.Exit(130)
+    console().print(_choices(summary.record))
+    typer.echo(f"Record: {summary.record_file}")
+    typer.echo(f"Tuned study: {summary.study_file} (run it with pacebench run)")
+
+
+def _table(progress: list[Progress]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    for column in ("search", "trials", "best", ""):
+        table.add_column(column)
+    for part in progress:
+        state = "done" if part.concluded else "re-ranking" if part.done >= part.planned else ""
+        best = "–" if part.best is None else f"{part.best:.3f}"
+        table.add_row(Text(part.search.name), f"{part.done}/{part.planned}", best, state)
+    return table
+
+
+def _choices(record: TuningRecord) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False)
+    for column in ("method", "setup", "search", "chosen", "gain", "optimism", "flags"):
+        table.add_column(column)
+    for search in record.searches:
+        point = ", ".join(
+            f"{k}={v:.4g}" if isinstance(v, float) else f"{k}={v}" for k, v in search.point.items()
+        )
+        flags = ", ".join(f"{name} at its boundary" for name in search.boundary)
+        table.add_row(
+            Text(search.method),
+            search.setup,
+            str(search.replicate + 1),
+            point,
+            f"{search.gain:+.3f}",
+            f"{search.optimism:+.3f}",
+            flags,
+        )
+    return table

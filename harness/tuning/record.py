@@ -1,0 +1,155 @@
+"""The record of a tuning: every trial, what was chosen and on what evidence, and what it cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from harness.errors import UserError
+from harness.store.files import write_atomic
+from harness.study.specs import Frozen
+
+NAME = "record.json"
+
+
+class TrialRecord(Frozen):
+    """One configuration of a search and how it did.
+
+    Attributes:
+        number: Its place in the search.
+        state: COMPLETE, PRUNED or FAIL, as Optuna calls them.
+        point: Where it lies in the search space.
+        value: Mean score over its seeds, normalised; None where it failed.
+        scores: Score of each seed.
+        statuses: How each seed's run ended.
+        env_steps: Environment steps it used.
+        seconds: Training time of its seeds.
+    """
+
+    number: int
+    state: str
+    point: dict[str, Any]
+    value: float | None
+    scores: tuple[float | None, ...]
+    statuses: tuple[str, ...]
+    env_steps: int
+    seconds: float
+
+
+class Candidate(Frozen):
+    """A configuration that was run again on fresh tuning seeds.
+
+    Attributes:
+        trial: Number of the trial it was; None for the study's own configuration.
+        searched: What it scored in the search; None for the study's own configuration.
+        scores: What it scored on the fresh seeds.
+    """
+
+    trial: int | None
+    searched: float | None
+    scores: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        """Mean score on the fresh seeds."""
+        return sum(self.scores) / len(self.scores)
+
+
+class SearchRecord(Frozen):
+    """One search, from its space to its choice.
+
+    Attributes:
+        space: What was searched, as JSON.
+        budget: Environment steps that each search was given.
+        importance: How much of the scores' variation each parameter explains; empty where there
+            are too few trials to say.
+        candidates: The best configurations on fresh seeds, best of the search first, and the
+            study's own configuration last.
+        chosen: Number of the chosen trial.
+        point: Its place in the search space.
+        boundary: Parameters of it that lie within 5 % of an end of their range.
+    """
+
+    method: str
+    curriculum: str
+    setup: str
+    replicate: int
+    space: dict[str, Any]
+    budget: int
+    trials: tuple[TrialRecord, ...]
+    importance: dict[str, float] = Field(default_factory=dict)
+    candidates: tuple[Candidate, ...]
+    chosen: int
+    point: dict[str, Any]
+    boundary: tuple[str, ...]
+
+    @property
+    def optimism(self) -> float:
+        """What the best trial scored in the search beyond what it scores on fresh seeds."""
+        best = self.candidates[0]
+        assert best.searched is not None
+        return best.searched - best.mean
+
+    @property
+    def gain(self) -> float:
+        """What the choice scores on fresh seeds beyond the study's own configuration."""
+        (tuned,) = (c for c in self.candidates if c.trial == self.chosen)
+        return tuned.mean - self.candidates[-1].mean
+
+    @property
+    def env_steps(self) -> int:
+        """Environment steps of the search, without the re-ranking."""
+        return sum(trial.env_steps for trial in self.trials)
+
+    @property
+    def seconds(self) -> float:
+        """Training time of the search, without the re-ranking."""
+        return sum(trial.seconds for trial in self.trials)
+
+    def states(self) -> dict[str, int]:
+        """Counts the trials by state, and the runs in them that the method itself failed."""
+        counts: dict[str, int] = {}
+        for trial in self.trials:
+            counts[trial.state] = counts.get(trial.state, 0) + 1
+        floored = sum(
+            s not in ("ok", "crashed-infrastructure") for t in self.trials for s in t.statuses
+        )
+        return counts | ({"runs at the floor": floored} if floored else {})
+
+
+class TuningRecord(Frozen):
+    """Everything that tuning a study found."""
+
+    format: int = 1
+    study: str
+    estimand: str
+    sampler: str
+    pruner: str
+    seeds_per_trial: int
+    replicates: int
+    provenance: dict[str, Any]
+    searches: tuple[SearchRecord, ...]
+
+
+def write_record(folder: Path, record: TuningRecord) -> Path:
+    """Writes the record into the tuning folder of a study."""
+    path = folder / NAME
+    write_atomic(path, (record.model_dump_json(indent=1) + "\n").encode())
+    return path
+
+
+def read_record(path: Path) -> TuningRecord:
+    """Reads a record.
+
+    Raises:
+        UserError: There is none, or it is not one of ours.
+    """
+    try:
+        return TuningRecord.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        raise UserError(f"{path}: there is no tuning record; run pacebench tune first.") from None
+    except (OSError, ValidationError) as error:
+        reason = str(error).splitlines()[0]
+        raise UserError(f"{path}: not a tuning record ({reason}); tune again.") from None

@@ -1,0 +1,164 @@
+"""One search: a method on a setup, trial by trial, reproducible from its seed.
+
+Trials are asked for one after the other, each by a sampler that is seeded for its number, so what
+is asked next depends on the seed and on the trials before it alone: not on interruptions, nor on
+which process goes on with the search.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harness.seeding import RunSeed, StudyRole
+from harness.study.expand import PlannedCell, resolve_cell
+from harness.study.models import CurriculumEntry, Study
+from harness.study.specs import Cell, EvaluationCell
+from harness.tuning.space import Space, apply, space_of, tuning_study
+from harness.tuning.storage import make_pruner, make_sampler
+
+if TYPE_CHECKING:
+    from optuna import Study as OptunaStudy
+    from optuna.storages import BaseStorage
+    from optuna.trial import FrozenTrial
+
+# Tuning seeds of one replicate; the second half of the block is for re-ranking.
+REPLICATE_BLOCK = 100_000
+RERANK_OFFSET = 50_000
+
+
+@dataclass(frozen=True)
+class Search:
+    """A method on a setup, in one of the independent replicates.
+
+    Attributes:
+        study: The study as its file says.
+        entry: The method.
+        setup: The setup.
+        replicate: Which of the independent searches.
+        root: Results folder of the study's tuning.
+    """
+
+    study: Study
+    entry: CurriculumEntry
+    setup: str
+    replicate: int
+    root: Path
+
+    @property
+    def name(self) -> str:
+        """What storages and people call the search."""
+        return f"{self.study.name}/{self.entry.shown}/{self.setup}/{self.replicate}"
+
+    @property
+    def folder(self) -> Path:
+        """Where the search's runs are kept; labels may hold anything, folders may not."""
+        plain = re.sub(r"[^A-Za-z0-9_-]+", "-", self.entry.shown).strip("-") or "method"
+        tag = hashlib.sha256(self.entry.shown.encode()).hexdigest()[:6]
+        return self.root / f"{plain}-{tag}.{self.setup}.{self.replicate}"
+
+    @cached_property
+    def space(self) -> Space:
+        """What is searched."""
+        return space_of(self.study, self.entry, self.setup)
+
+    @property
+    def seeds(self) -> tuple[RunSeed, ...]:
+        """The tuning seeds, the same for every trial of the replicate and for every method."""
+        assert self.study.tuning is not None
+        return self._block(0, self.study.tuning.seeds_per_trial)
+
+    @property
+    def rerank_seeds(self) -> tuple[RunSeed, ...]:
+        """Fresh tuning seeds, on which the best configurations are run again."""
+        assert self.study.tuning is not None
+        return self._block(RERANK_OFFSET, 2 * self.study.tuning.seeds_per_trial)
+
+    def _block(self, offset: int, count: int) -> tuple[RunSeed, ...]:
+        first = self.replicate * REPLICATE_BLOCK + offset
+        return tuple(
+            RunSeed(root=self.study.seeds.root, role=StudyRole.TUNE, index=first + i)
+            for i in range(count)
+        )
+
+    @property
+    def budget(self) -> int:
+        """Environment steps that the search may use, the same for every method."""
+        tuning = self.study.tuning
+        assert tuning is not None
+        return tuning.trials * tuning.seeds_per_trial * tuning_study(self.study).budget
+
+    def cell(self, point: dict[str, Any] | None) -> Cell:
+        """Returns the cell of one configuration; None for the study's own."""
+        entry = self.entry if point is None else apply(self.entry, self.setup, point)
+        cell = resolve_cell(tuning_study(self.study), entry, self.setup)
+        # Held-out contexts of their own: tuning must not see those that the results are made on.
+        root = tuning_root(self.study.seeds.root, self.replicate)
+        evaluation = EvaluationCell(
+            steps=cell.evaluation.steps, contexts=cell.evaluation.contexts, root=root
+        )
+        return cell.model_copy(update={"evaluation": evaluation})
+
+    def planned(
+        self, label: str, point: dict[str, Any] | None, seeds: tuple[RunSeed, ...]
+    ) -> PlannedCell:
+        """Returns one configuration with the seeds it is run with."""
+        return PlannedCell(label, self.cell(point), seeds)
+
+    def open(self, storage: BaseStorage) -> OptunaStudy:
+        """Returns the search as Optuna keeps it, created where it is new."""
+        import optuna
+
+        tuning = self.study.tuning
+        assert tuning is not None
+        return optuna.create_study(
+            storage=storage,
+            study_name=self.name,
+            sampler=make_sampler(tuning.sampler, 0),
+            pruner=make_pruner(tuning.pruner),
+            direction="maximize",
+            load_if_exists=True,
+        )
+
+    def sampler_seed(self, number: int) -> int:
+        """Returns the seed of the sampler that proposes trial `number`."""
+        tag = int.from_bytes(
+            hashlib.sha256(f"{self.entry.shown}/{self.setup}".encode()).digest()[:4]
+        )
+        sequence = np.random.SeedSequence(
+            self.study.seeds.root, spawn_key=(StudyRole.TUNE, self.replicate, tag, number)
+        )
+        return int(sequence.generate_state(1, np.uint32)[0])
+
+
+def tuning_root(root: int, replicate: int) -> int:
+    """Returns the root of a replicate's own held-out contexts and episodes."""
+    sequence = np.random.SeedSequence(root, spawn_key=(StudyRole.TUNE, replicate))
+    return int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+def searches(study: Study, root: Path) -> list[Search]:
+    """Returns every search that a study asks for."""
+    tuning = study.tuning
+    if tuning is None:
+        return []
+    entries = {entry.shown: entry for entry in study.curricula}
+    return [
+        Search(study, entries[label], setup, replicate, root)
+        for replicate in range(tuning.replicates)
+        for setup in study.setups
+        for label in tuning.curricula
+    ]
+
+
+def unfinished(trials: list[FrozenTrial]) -> FrozenTrial | None:
+    """Returns the trial that a process left when it died, if there is one."""
+    from optuna.trial import TrialState
+
+    return next((trial for trial in trials if trial.state is TrialState.RUNNING), None)

@@ -1,0 +1,176 @@
+"""What is searched, and how a point of the search becomes a curriculum's parameters.
+
+Searched parameters are on scales that mean the same for every method and setup:
+
+- `epsilon`: the trust region ε in nats, as it is;
+- `threshold`: V₋ between the discounted return of the baseline policy (0) and of the reference
+  policy (1) of the setup's anchors;
+- `std_floor_ratio`: SPDL's floor on the standard deviations, in multiples of the target's;
+- any option of the curriculum under its own name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import curricula
+import envs
+from harness.errors import UserError
+from harness.study.models import CurriculumEntry, Range, SetupChange, Study
+
+if TYPE_CHECKING:
+    from optuna.distributions import BaseDistribution
+
+Space = dict[str, "Range | tuple[Any, ...]"]
+Point = dict[str, Any]
+
+STD_FLOOR_RATIO = "std_floor_ratio"
+
+# The same for every self-paced method: the closed form's own limit on ε is ¼.
+EPSILON = Range(low=0.005, high=0.24, log=True)
+THRESHOLD = Range(low=0.05, high=0.9)
+
+# Share of the optimum's distance to a boundary that counts as being on it.
+BOUNDARY_SHARE = 0.05
+
+
+def known_parameters(name: str) -> list[str]:
+    """Returns what can be searched of a curriculum."""
+    kind = curricula.get(name)
+    found = list(kind.options())
+    if kind.capabilities.self_paced:
+        found = ["epsilon", "threshold", *found]
+    if "std_floor" in found:
+        found.append(STD_FLOOR_RATIO)
+    return found
+
+
+def space_of(study: Study, entry: CurriculumEntry, setup: str) -> Space:
+    """Returns the declared space of a method, or the default one of its kind.
+
+    Raises:
+        UserError: The method has nothing to search and none was declared.
+    """
+    assert study.tuning is not None
+    declared = study.tuning.space.get(entry.shown)
+    if declared:
+        return dict(declared)
+    kind = curricula.get(entry.name)
+    space: Space = {}
+    if kind.capabilities.self_paced:
+        space = {"epsilon": EPSILON, "threshold": THRESHOLD}
+    if "std_floor" in kind.options():
+        space[STD_FLOOR_RATIO] = Range(low=1.0, high=30.0, log=True)
+    if "updates" in kind.options():
+        updates = policy_updates(study, entry, setup)
+        space["updates"] = Range(low=max(1, updates // 20), high=updates, log=True, integer=True)
+    if not space:
+        raise UserError(
+            f"'{entry.shown}' has nothing to tune; remove it from tuning.curricula or declare "
+            f"tuning.space.{entry.shown}."
+        )
+    return space
+
+
+def policy_updates(study: Study, entry: CurriculumEntry, setup: str) -> int:
+    """Returns how often the policy is updated in a training run of the tuning budget."""
+    from harness.study.expand import resolve_cell
+    from harness.training.task import Task
+
+    return max(2, Task.of(resolve_cell(tuning_study(study), entry, setup)).iterations)
+
+
+def tuning_study(study: Study) -> Study:
+    """Returns the study with the budget that its trials are given."""
+    assert study.tuning is not None
+    budget = study.tuning.budget or study.budget
+    evaluation = study.evaluation
+    if evaluation.steps is not None:
+        inside = tuple(step for step in evaluation.steps if step <= budget)
+        evaluation = evaluation.model_copy(update={"steps": inside or (budget,)})
+    return study.model_copy(update={"budget": budget, "evaluation": evaluation})
+
+
+def distributions(space: Space) -> dict[str, BaseDistribution]:
+    """Returns the space as Optuna states it."""
+    from optuna import distributions as optuna_kinds
+
+    found: dict[str, BaseDistribution] = {}
+    for name, part in space.items():
+        if not isinstance(part, Range):
+            found[name] = optuna_kinds.CategoricalDistribution(list(part))
+        elif part.integer:
+            found[name] = optuna_kinds.IntDistribution(int(part.low), int(part.high), log=part.log)
+        else:
+            found[name] = optuna_kinds.FloatDistribution(part.low, part.high, log=part.log)
+    return found
+
+
+def change_for(point: Mapping[str, Any], setup: str) -> SetupChange:
+    """Turns a point of the search into parameters for one setup."""
+    options = dict(point)
+    epsilon = options.pop("epsilon", None)
+    normalised = options.pop("threshold", None)
+    ratio = options.pop(STD_FLOOR_RATIO, None)
+    if ratio is not None:
+        options |= _std_floor(float(ratio), setup)
+    return SetupChange(
+        epsilon=epsilon,
+        threshold=None if normalised is None else threshold_of(setup, normalised),
+        options=options,
+    )
+
+
+def apply(entry: CurriculumEntry, setup: str, point: Mapping[str, Any]) -> CurriculumEntry:
+    """Returns the method with a point of the search in place of its own parameters."""
+    change = change_for(point, setup)
+    here = entry.on(setup)
+    merged = SetupChange(
+        epsilon=here.epsilon if change.epsilon is None else change.epsilon,
+        threshold=here.threshold if change.threshold is None else change.threshold,
+        options={**here.options, **change.options},
+    )
+    return entry.model_copy(update={"per_setup": {**entry.per_setup, setup: merged}})
+
+
+def threshold_of(setup: str, normalised: float) -> float:
+    """Returns V₋ on the discounted return from its place between baseline and reference."""
+    anchors = envs.setup(setup).anchors
+    if anchors is None:
+        raise UserError(
+            f"setup '{setup}' has no anchors, so V₋ has no normalised scale; run "
+            f"pacebench anchors {setup} --write."
+        )
+    low, high = anchors.baseline.discounted_return, anchors.reference.discounted_return
+    return low + normalised * (high - low)
+
+
+def _std_floor(ratio: float, setup: str) -> dict[str, Any]:
+    """Returns SPDL's floor as a multiple of the target's standard deviations.
+
+    It is lifted once little more than the floor itself keeps p from the target: at twice
+    KL(N(μ̃, r²Σ̃)‖ψ) = d/2·(r² − 1 − ln r²).
+    """
+    variances = envs.setup(setup).target_variance
+    square = ratio * ratio
+    distance = 0.5 * len(variances) * (square - 1.0 - math.log(square))
+    return {
+        "std_floor": [ratio * math.sqrt(variance) for variance in variances],
+        "kl_threshold": max(2.0 * distance, 1.0),
+    }
+
+
+def at_boundary(space: Space, point: Mapping[str, Any]) -> list[str]:
+    """Returns the parameters whose value is within 5 % of the range from one of its ends."""
+    flagged = []
+    for name, part in space.items():
+        if not isinstance(part, Range) or name not in point:
+            continue
+        scale = math.log if part.log else float
+        low, high, value = scale(part.low), scale(part.high), scale(float(point[name]))
+        share = (value - low) / (high - low)
+        if not BOUNDARY_SHARE < share < 1 - BOUNDARY_SHARE:
+            flagged.append(name)
+    return flagged

@@ -1,0 +1,104 @@
+"""Where trials are remembered: a journal file by default, any Optuna storage by its URL."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from harness.errors import UserError
+
+if TYPE_CHECKING:
+    from optuna.pruners import BasePruner
+    from optuna.samplers import BaseSampler
+    from optuna.storages import BaseStorage
+
+JOURNAL = "journal.log"
+
+
+def open_storage(folder: Path, url: str | None = None) -> BaseStorage:
+    """Opens the storage of a tuning.
+
+    Args:
+        folder: Where the journal file is, or is to be.
+        url: An SQLAlchemy URL, such as `postgresql://user@host/name`, instead of the journal.
+
+    Raises:
+        UserError: The URL is malformed, its driver is missing, or nobody answers.
+    """
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    if url is None:
+        from optuna.storages import JournalStorage
+        from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+
+        folder.mkdir(parents=True, exist_ok=True)
+        file = str(folder / JOURNAL)
+        return JournalStorage(JournalFileBackend(file, lock_obj=JournalFileOpenLock(file)))
+    return _open_url(url)
+
+
+def _open_url(url: str) -> BaseStorage:
+    from optuna.storages import RDBStorage
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+    try:
+        shown = make_url(url).render_as_string(hide_password=True)
+    except ArgumentError:
+        raise UserError(
+            "--storage: not a storage URL; write it like postgresql://user@host/name."
+        ) from None
+    # Optuna logs a failed connection before it raises; one sentence is enough.
+    logging.getLogger("optuna").setLevel(logging.CRITICAL)
+    try:
+        return RDBStorage(url, engine_kwargs={"connect_args": _timeout(url), "pool_pre_ping": True})
+    except (ImportError, ModuleNotFoundError) as error:
+        raise UserError(
+            f"--storage {shown}: its database driver is missing ({error}); install it, "
+            "psycopg2-binary for PostgreSQL."
+        ) from None
+    except SQLAlchemyError as error:
+        reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        raise UserError(f"--storage {shown}: does not answer ({reason}).") from None
+    finally:
+        logging.getLogger("optuna").setLevel(logging.WARNING)
+
+
+def _timeout(url: str) -> dict[str, Any]:
+    return {"connect_timeout": 10} if url.startswith(("postgresql", "mysql")) else {}
+
+
+def sampler_names() -> list[str]:
+    """Returns Optuna's samplers that need no more than a seed."""
+    import optuna
+
+    special = {"BaseSampler", "BaseGASampler", "GridSampler", "PartialFixedSampler"}
+    return [n for n in optuna.samplers.__all__ if n.endswith("Sampler") and n not in special]
+
+
+def make_sampler(name: str, seed: int) -> BaseSampler:
+    """Returns an Optuna sampler by name.
+
+    Raises:
+        UserError: There is none of this name, or it needs more than a seed.
+    """
+    import optuna
+
+    if name not in sampler_names():
+        near = difflib.get_close_matches(name, sampler_names(), n=1, cutoff=0.4)
+        hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(sampler_names())}."
+        raise UserError(f"tuning.sampler: Optuna has no sampler '{name}' for us; {hint}")
+    sampler: BaseSampler = getattr(optuna.samplers, name)(seed=seed)
+    return sampler
+
+
+def make_pruner(kind: str) -> BasePruner:
+    """Returns the pruner of a study; reports are per tuning seed, not per environment step."""
+    import optuna
+
+    if kind == "wilcoxon":
+        return optuna.pruners.WilcoxonPruner(p_threshold=0.1, n_startup_steps=4)
+    return optuna.pruners.NopPruner()
