@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ Picture = NDArray[np.uint8]
 _INK, _FAINT, _PAPER = (33, 37, 46), (110, 116, 128), (255, 255, 255)
 _FRAME = (212, 216, 224)
 _GOOD, _BAD = (30, 130, 80), (190, 50, 44)
-_MAX_FRAMES = 150
+_MAX_FRAMES = 400
 
 
 @dataclass(frozen=True)
@@ -57,17 +58,18 @@ class Film:
 def film(
     name: str | Setup,
     context: ArrayLike,
-    policy: str = "reference",
+    policy: str | Callable[[Floats], Floats] = "reference",
     seed: int = 0,
     *,
     moving: bool = True,
 ) -> Film:
-    """Plays one episode with a scripted policy and draws it.
+    """Plays one episode and draws it.
 
     Args:
         name: A setup or its name.
         context: The context (d,).
-        policy: `random`, `hold` or `reference`.
+        policy: `random`, `hold` or `reference`, or a function from observations (1, obs_dim) to
+            actions (1, act_dim).
         seed: Seed of the episode and of the random policy.
         moving: Whether all frames are wanted; without, only those that the still needs are drawn.
     """
@@ -82,12 +84,13 @@ def film(
     batch = make_batch(spec, 1, [episode_seed], render_mode="rgb_array")
     rng = stream(policy_seed)
     every = -(-spec.horizon // _MAX_FRAMES)
-    batch.reset(given[None])
+    obs = batch.reset(given[None])
     all_frames = moving or batch.strobe
     frames = [batch.render()] if all_frames else []
     total, length, over, success = 0.0, 0, False, False
     while not over:
-        _, reward, terminated, truncated, info = batch.step(batch.actions(policy, rng))
+        actions = policy(obs) if callable(policy) else batch.actions(policy, rng)
+        obs, reward, terminated, truncated, info = batch.step(actions)
         total, length = total + float(reward[0]), length + 1
         over, success = bool(terminated[0] or truncated[0]), bool(info["success"][0])
         if over or (all_frames and length % every == 0):

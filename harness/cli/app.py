@@ -23,6 +23,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("schema", "harness.cli.schema", "schema"),
     ("tune", "harness.cli.tune", "tune"),
     ("render", "harness.cli.render", "render"),
+    ("play", "harness.cli.play", "play"),
     ("anchors", "harness.cli.anchors", "anchors"),
     ("coverage", "harness.cli.coverage", "coverage"),
     ("verify", "harness.cli.verify", "verify"),

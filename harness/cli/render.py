@@ -39,7 +39,7 @@ def render(
 
     spec = envs.setup(setup)
     if not sheet:
-        given = spec.target_mean if context is None else _numbers(context)
+        given = spec.target_mean if context is None else numbers(context)
         if out.suffix.lower() not in (".png", ".gif"):
             raise UserError(f"cannot write '{out.name}': the name must end in .png or .gif.")
         moving = out.suffix.lower() == ".gif"
@@ -54,7 +54,8 @@ def render(
     typer.echo(f"wrote {out}")
 
 
-def _numbers(text: str) -> tuple[float, ...]:
+def numbers(text: str) -> tuple[float, ...]:
+    """Reads numbers separated by commas."""
     from harness.errors import UserError
 
     try:

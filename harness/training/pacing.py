@@ -29,13 +29,59 @@ Floats = NDArray[np.float64]
 Critic = Callable[[Floats], Floats]
 
 
+class Cohort:
+    """The first K episodes started since it was opened.
+
+    Attributes:
+        size: K.
+        contexts: Their contexts (K, d).
+        values: Their values (K,).
+        left_out: Episodes that ended outside of any cohort since the count was last reset.
+    """
+
+    def __init__(self, size: int, dim: int) -> None:
+        self.size = size
+        self.contexts = np.zeros((size, dim))
+        self.values = np.zeros(size)
+        self.left_out = 0
+        self._ended = np.zeros(size, dtype=np.bool_)
+        # A full cohort takes nobody in: this is how it is closed.
+        self._started = size
+
+    def open(self) -> None:
+        """Counts episodes from here on; those running now belong to none."""
+        self._started = 0
+        self._ended[:] = False
+
+    def begin(self) -> int:
+        """Notes the start of an episode; returns its number, −1 if it does not belong."""
+        if self._started >= self.size:
+            return -1
+        self._started += 1
+        return self._started - 1
+
+    def end(self, slot: int, context: NDArray[np.floating], value: float) -> None:
+        """Notes the end of an episode."""
+        if slot < 0:
+            self.left_out += 1
+            return
+        self.contexts[slot], self.values[slot] = context, value
+        self._ended[slot] = True
+
+    @property
+    def complete(self) -> bool:
+        """Whether all of the episodes have ended."""
+        return bool(self._ended.all())
+
+
 class Pacer:
     """One seed's curriculum with its random stream, its cohort and its records.
 
     Attributes:
         curriculum: The curriculum.
         rng: The stream that contexts are drawn from.
-        collecting: Whether a cohort is under way.
+        cohort: The episodes of the next update.
+        collecting: Whether the cohort is under way.
         rows: Columns of the records of all updates so far.
     """
 
@@ -48,16 +94,11 @@ class Pacer:
         observation: int,
     ) -> None:
         self.curriculum, self.rng, self.schedule = curriculum, rng, schedule
-        self.size = max(schedule.min_episodes, copies)
-        self._contexts = np.zeros((self.size, curriculum.dim))
-        self._returns = np.zeros(self.size)
-        self._first_obs = np.zeros((self.size, observation))
-        self._ended = np.zeros(self.size, dtype=np.bool_)
-        self._started = 0
+        self.cohort = Cohort(max(schedule.min_episodes, copies), curriculum.dim)
+        self._first_obs = np.zeros((self.cohort.size, observation))
         self.collecting = False
         # Policy updates done at the last curriculum update, counted from the end of the warm-up.
         self._anchor = schedule.warm_up
-        self._left_out = 0
         self.rows: dict[str, list[Any]] = {}
 
     def draw(self, n: int) -> Floats:
@@ -75,47 +116,32 @@ class Pacer:
     def open_cohort(self) -> None:
         """Counts episodes from here on."""
         self.collecting = True
-        self._started = 0
-        self._ended[:] = False
+        self.cohort.open()
 
-    def begin(self, context: Floats, obs: Floats) -> int:
-        """Notes the start of an episode.
-
-        Returns:
-            Its number within the cohort, −1 if it belongs to none.
-        """
-        slot = self._started
-        if not self.collecting or slot >= self.size:
-            return -1
-        self._contexts[slot], self._first_obs[slot] = context, obs
-        self._started += 1
+    def begin(self, obs: Floats) -> int:
+        """Notes the start of an episode; returns its number in the cohort, −1 outside of any."""
+        slot = self.cohort.begin()
+        if slot >= 0:
+            self._first_obs[slot] = obs
         return slot
-
-    def end(self, slot: int, discounted_return: float) -> None:
-        """Notes the end of an episode."""
-        if slot < 0:
-            self._left_out += 1
-            return
-        self._returns[slot] = discounted_return
-        self._ended[slot] = True
 
     @property
     def complete(self) -> bool:
-        """Whether all of the cohort's episodes have ended."""
-        return self.collecting and bool(self._ended.all())
+        """Whether the cohort is under way and all of its episodes have ended."""
+        return self.collecting and self.cohort.complete
 
     def update(self, policy_updates: int, env_steps: int, critic: Critic) -> None:
         """Gives the cohort to the curriculum and keeps the record."""
-        values = (
-            self._returns if self.schedule.value_signal == "return" else critic(self._first_obs)
-        )
-        record = self.curriculum.update(self._contexts, values)
+        cohort = self.cohort
+        by_return = self.schedule.value_signal == "return"
+        values = cohort.values if by_return else critic(self._first_obs)
+        record = self.curriculum.update(cohort.contexts, values)
         theta = getattr(self.curriculum, "theta", None)
         row: dict[str, Any] = {
             "iteration": policy_updates,
             "env_steps": env_steps,
-            "episodes": self.size,
-            "discarded": self._left_out,
+            "episodes": cohort.size,
+            "discarded": cohort.left_out,
             "mean": self.curriculum.distribution.mean.tolist(),
             "std": self.curriculum.distribution.std.tolist(),
             "theta": None if theta is None else np.asarray(theta).tolist(),
@@ -127,7 +153,7 @@ class Pacer:
             self.rows[name].append(value)
         self._anchor = policy_updates
         self.collecting = False
-        self._left_out = 0
+        cohort.left_out = 0
 
     def state(self) -> dict[str, Any]:
         """Returns what the future depends on, between two cohorts, as JSON-able values."""
@@ -135,7 +161,7 @@ class Pacer:
             "curriculum": self.curriculum.state_dict(),
             "rng": self.rng.bit_generator.state,
             "anchor": self._anchor,
-            "left_out": self._left_out,
+            "left_out": self.cohort.left_out,
             "rows": self.rows,
         }
 
@@ -143,7 +169,7 @@ class Pacer:
         """Restores what `state` returned."""
         self.curriculum.load_state_dict(state["curriculum"])
         self.rng.bit_generator.state = state["rng"]
-        self._anchor, self._left_out = state["anchor"], state["left_out"]
+        self._anchor, self.cohort.left_out = state["anchor"], state["left_out"]
         self.rows = {name: list(column) for name, column in state["rows"].items()}
         self.collecting = False
 

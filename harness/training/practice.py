@@ -111,14 +111,14 @@ class Practice:
 
     def _start(self, indices: NDArray[np.intp]) -> None:
         n = self.copies
-        contexts = self.env.context
         for i in indices.tolist():
             k = i // n
-            self._slot[i] = self.pacers[k].begin(contexts[i], self.obs[k, i - k * n])
+            self._slot[i] = self.pacers[k].begin(self.obs[k, i - k * n])
 
     def _finish(self, indices: NDArray[np.intp], contexts: Floats) -> None:
         for i in indices.tolist():
-            self.pacers[i // self.copies].end(int(self._slot[i]), float(self._return[i]))
+            cohort = self.pacers[i // self.copies].cohort
+            cohort.end(int(self._slot[i]), contexts[i], float(self._return[i]))
 
     def _mend(self, obs: Floats, reward: Floats, final_obs: Floats) -> None:
         """Blames the seeds whose numbers are not finite, and lets the others go on."""

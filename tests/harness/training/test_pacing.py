@@ -12,7 +12,7 @@ from harness.learners.batched.agents import BatchedPPO
 from harness.seeding import RunSeed
 from harness.study.specs import ScheduleCell
 from harness.training import train
-from harness.training.pacing import Pacer
+from harness.training.pacing import Cohort, Pacer
 from harness.training.practice import Practice
 from tests.harness.training.cells import curriculum_of, make_cell
 
@@ -41,8 +41,8 @@ def test_updates_follow_the_schedule(warm_up: int, every: int, expected: list[in
     for done in range(6):
         if pacer.wants_restart(done):
             pacer.open_cohort()
-            for slot in [pacer.begin(c, np.zeros(2)) for c in pacer.draw(4)]:
-                pacer.end(slot, 1.0)
+            for context in pacer.draw(4):
+                pacer.cohort.end(pacer.begin(np.zeros(2)), context, 1.0)
         if pacer.complete:
             pacer.update(done + 1, 100 * (done + 1), no_critic)
             happened.append(done + 1)
@@ -55,17 +55,18 @@ def test_a_cohort_waits_for_its_slowest_episode() -> None:
     pacer = make_pacer(copies=2, min_episodes=3)
     assert pacer.wants_restart(0)
     pacer.open_cohort()
-    first, second = (pacer.begin(c, np.zeros(2)) for c in pacer.draw(2))
-    pacer.end(second, 0.0)
-    third = pacer.begin(pacer.draw(1)[0], np.zeros(2))
-    pacer.end(third, 0.0)
+    context, obs, end = np.zeros(3), np.zeros(2), pacer.cohort.end
+    first, second = pacer.begin(obs), pacer.begin(obs)
+    end(second, context, 0.0)
+    third = pacer.begin(obs)
+    end(third, context, 0.0)
     # The cohort is full: what starts now is not among the first three.
-    fourth = pacer.begin(pacer.draw(1)[0], np.zeros(2))
-    pacer.end(fourth, 0.0)
+    fourth = pacer.begin(obs)
+    end(fourth, context, 0.0)
     assert fourth == -1
     assert not pacer.complete
     assert not pacer.wants_restart(1), "a cohort is under way"
-    pacer.end(first, 9.0)
+    end(first, context, 9.0)
     assert pacer.complete
     pacer.update(2, 200, no_critic)
     assert pacer.rows["mean_value"] == [3.0]
@@ -78,23 +79,23 @@ def test_the_mean_value_is_not_biased_towards_short_episodes() -> None:
     rng = np.random.default_rng(1)
     copies, cohort_means, finished_means = 4, [], []
     for _ in range(1000):
-        pacer = make_pacer(copies=copies, min_episodes=6)
-        pacer.open_cohort()
+        cohort = Cohort(6, 3)
+        cohort.open()
         slots = np.full(copies, -1)
         left = np.zeros(copies, dtype=int)
         value = np.zeros(copies)
         finished: list[float] = []
-        while not pacer.complete:
+        while not cohort.complete:
             for i in range(copies):
                 if left[i] == 0:
-                    slots[i] = pacer.begin(np.zeros(3), np.zeros(2))
+                    slots[i] = cohort.begin()
                     value[i] = rng.random() < 0.5
                     left[i] = 10 if value[i] else 1
                 left[i] -= 1
                 if left[i] == 0:
-                    pacer.end(int(slots[i]), value[i])
+                    cohort.end(int(slots[i]), np.zeros(3), value[i])
                     finished.append(value[i])
-        cohort_means.append(pacer._returns.mean())
+        cohort_means.append(cohort.values.mean())
         finished_means.append(np.mean(finished[:6]))
     standard_error = np.std(cohort_means) / np.sqrt(len(cohort_means))
     assert abs(np.mean(cohort_means) - 0.5) < 4 * standard_error
@@ -123,7 +124,7 @@ def test_contexts_of_an_update_come_from_the_current_distribution() -> None:
         while not pacer.complete:
             practice.step(rng.uniform(-10, 10, (1, 5, 2)))
         current = {c for version, c in drawn if version == pacer.curriculum.updates}
-        assert {tuple(c) for c in pacer._contexts} <= current
+        assert {tuple(c) for c in pacer.cohort.contexts} <= current
         pacer.update(iteration + 1, 0, no_critic)
     assert pacer.curriculum.updates == 3
 
@@ -141,14 +142,14 @@ def test_values_are_returns_discounted_with_the_setups_gamma() -> None:
         expected += open_ * discount * step.reward[0]
         discount *= SETUP.gamma
         open_ &= ~(step.terminated[0] | step.truncated[0])
-    np.testing.assert_allclose(pacer._returns, expected, rtol=1e-12)
+    np.testing.assert_allclose(pacer.cohort.values, expected, rtol=1e-12)
 
 
 def test_the_critic_is_asked_at_the_first_observations() -> None:
     pacer = make_pacer(copies=2, min_episodes=2, value_signal="critic")
     pacer.open_cohort()
     for i in range(2):
-        pacer.end(pacer.begin(np.zeros(3), np.full(2, float(i + 1))), 0.0)
+        pacer.cohort.end(pacer.begin(np.full(2, float(i + 1))), np.zeros(3), 0.0)
     pacer.update(1, 1, lambda obs: 10.0 * obs[:, 0])
     assert pacer.rows["mean_value"] == [15.0]
 

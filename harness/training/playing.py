@@ -1,0 +1,84 @@
+"""A trained policy, loaded from the folder of its run, ready to act."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load as load_arrays
+
+import envs
+from harness import learners
+from harness.errors import UserError
+from harness.seeding import RunSeed
+from harness.store.runs import BadRunError, read_run
+from harness.study.specs import Cell, Run
+
+POLICY = "policy.safetensors"
+
+Floats = NDArray[np.float64]
+
+
+class Player:
+    """Maps observations (n, obs_dim) to actions (n, act_dim) as a run's final policy does.
+
+    Attributes:
+        setup: The setup that the policy was trained for.
+    """
+
+    def __init__(
+        self,
+        cell: Cell,
+        seed: RunSeed,
+        arrays: dict[str, NDArray[np.float32]],
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        """Builds the learner's agent around the arrays.
+
+        Args:
+            cell: The cell of the run.
+            seed: The seed of the run.
+            arrays: `RunResult.policy`.
+            rng: Generator of the policy's noise; without one it acts deterministically.
+        """
+        self.setup = envs.setup(cell.setup)
+        batch = envs.make_batch(self.setup, 1, 0)
+        self._width = int(batch.action_space.shape[0])
+        self._rng = rng
+        self._agents = learners.get(cell.learner.name).build(
+            cell.learner.params, batch.observation_space, batch.action_space, [seed]
+        )
+        self._agents.load_policy(0, arrays)
+
+    def __call__(self, obs: Floats) -> Floats:
+        """Acts."""
+        shape = (len(obs), self._width)
+        noise = np.zeros(shape) if self._rng is None else self._rng.standard_normal(shape)
+        actions: Floats = self._agents.act(obs[None], noise[None])[0]
+        return actions
+
+
+def load_player(folder: Path, *, stochastic: bool = False, seed: int = 0) -> Player:
+    """Loads the final policy of a finished run.
+
+    Raises:
+        UserError: The folder holds no finished run, or one that left no policy.
+    """
+    try:
+        stored = read_run(folder.resolve())
+    except BadRunError as error:
+        raise UserError(f"'{folder}' cannot be played: {error}.") from None
+    if stored is None:
+        raise UserError(
+            f"'{folder}' holds no finished run; give a folder results/STUDY/runs/ID that has a "
+            "run.json."
+        )
+    if POLICY not in stored.record["files"]:
+        raise UserError(
+            f"the run in '{folder}' ended as '{stored.status}' and left no policy to play."
+        )
+    run = Run.model_validate(stored.record["run"])
+    arrays = load_arrays((folder / POLICY).read_bytes())
+    rng = np.random.default_rng(seed) if stochastic else None
+    return Player(run.cell, run.seed, arrays, rng)
