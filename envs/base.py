@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
@@ -75,7 +76,8 @@ class BatchEnv(ABC):
         self.setup = setup
         self.num_envs = n = int(num_envs)
         self.render_mode = render_mode
-        self.action_space = self.action_box
+        # Each batch has its own: a space holds the generator that its `sample` draws from.
+        self.action_space = copy.deepcopy(self.action_box)
         self.observation_space = observation_space(self.physics_space, setup)
         self._source = contexts
         self._rngs: list[Generator] = spawn_streams(seed, n)

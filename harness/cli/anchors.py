@@ -31,7 +31,8 @@ def anchors(
     measured = {}
     for name in names:
         command = f"pacebench anchors {name} --episodes {episodes} --seed {seed} --write"
-        measured[name] = measure_anchors(name, episodes, seed, command)
+        with console(stderr=True).status(f"{name}: {episodes} episodes of each policy …"):
+            measured[name] = measure_anchors(name, episodes, seed, command)
         if write:
             write_anchors(name, measured[name])
     if json_:

@@ -35,6 +35,7 @@ def render(
     """
     import envs
     from envs.pictures import contact_sheet, film, save
+    from harness.cli.output import console
     from harness.errors import UserError
 
     spec = envs.setup(setup)
@@ -43,14 +44,16 @@ def render(
         if out.suffix.lower() not in (".png", ".gif"):
             raise UserError(f"cannot write '{out.name}': the name must end in .png or .gif.")
         moving = out.suffix.lower() == ".gif"
-        save(film(spec, given, policy.value, seed, moving=moving), out)
+        with console(stderr=True).status("drawing …"):
+            save(film(spec, given, policy.value, seed, moving=moving), out)
     else:
         if context is not None:
             raise UserError("--sheet draws its own contexts; leave --context out.")
         if out.suffix.lower() != ".png":
             raise UserError(f"cannot write '{out.name}': a sheet's name must end in .png.")
         out.parent.mkdir(parents=True, exist_ok=True)
-        contact_sheet(spec, policy.value, seed).save(out, optimize=True)
+        with console(stderr=True).status("drawing …"):
+            contact_sheet(spec, policy.value, seed).save(out, optimize=True)
     typer.echo(f"wrote {out}")
 
 

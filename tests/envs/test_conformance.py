@@ -370,6 +370,20 @@ def test_no_global_random_state_is_used(name: str) -> None:
     assert first.same_as(play_single(name, 5, contexts, actions))
 
 
+def test_seeding_the_spaces_of_one_environment_leaves_others_alone(name: str) -> None:
+    one, other = envs.make(name), envs.make(name)
+    for space, elsewhere in (
+        (one.action_space, other.action_space),
+        (one.observation_space, other.observation_space),
+    ):
+        elsewhere.seed(1)
+        expected = elsewhere.sample()
+        elsewhere.seed(1)
+        space.seed(2)
+        space.sample()
+        assert np.array_equal(elsewhere.sample(), expected)
+
+
 def test_truncation_happens_at_the_horizon_and_only_there(name: str) -> None:
     setup = shortened(name, 3)
     batch = envs.make_batch(setup, 2, 0)
