@@ -13,13 +13,15 @@ from gymnasium import spaces
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
+from envs.checks import Floats, Indices, check_actions, check_contexts, check_indices, listed
 from envs.errors import PhysicsStateError, SetupError
 from envs.setup import Setup
 from envs.streams import Seed, spawn_streams
 
-Floats = NDArray[np.float64]
+# Floats and Indices are passed on for the environments, which import their base from here.
+__all__ = ["BatchEnv", "Bools", "ContextSource", "Floats", "Indices", "StepResult"]
+
 Bools = NDArray[np.bool_]
-Indices = NDArray[np.intp]
 ContextSource = Callable[[Indices], ArrayLike]
 StepResult = tuple[Floats, Floats, Bools, Bools, dict[str, Any]]
 
@@ -124,7 +126,7 @@ class BatchEnv(ABC):
         Returns:
             The first observations (n, obs_dim) of the copies that were reset, in the order asked.
         """
-        chosen = self._all if indices is None else self._checked_indices(indices)
+        chosen = self._all if indices is None else check_indices(indices, self.num_envs)
         if contexts is None:
             if self._source is None:
                 raise SetupError(
@@ -133,9 +135,9 @@ class BatchEnv(ABC):
                 )
             order = np.argsort(chosen)
             drawn = np.empty((len(chosen), self.setup.dim))
-            drawn[order] = self._checked_contexts(self._source(chosen[order]), len(chosen))
+            drawn[order] = check_contexts(self._source(chosen[order]), len(chosen), self.setup)
             contexts = drawn
-        self._begin(chosen, self._checked_contexts(contexts, len(chosen)))
+        self._begin(chosen, check_contexts(contexts, len(chosen), self.setup))
         return self._obs[chosen]
 
     def step(self, actions: ArrayLike) -> StepResult:
@@ -151,10 +153,10 @@ class BatchEnv(ABC):
         if self._any_waiting:
             waiting = np.flatnonzero(self._waiting)
             raise SetupError(
-                f"copies {_listed(waiting)} must be reset before the next step; reset them, or "
+                f"copies {listed(waiting)} must be reset before the next step; reset them, or "
                 "give make_batch a context source that restarts finished copies by itself."
             )
-        self._step_copies(self._checked_actions(actions))
+        self._step_copies(check_actions(actions, self.num_envs, self._low, self._high))
         self._elapsed += 1
         terminated = self._terminated.copy()
         done = self._elapsed >= self.setup.horizon
@@ -296,7 +298,7 @@ class BatchEnv(ABC):
             self._waiting[finished] = True
             self._any_waiting = True
             return
-        self._begin(finished, self._checked_contexts(self._source(finished), len(finished)))
+        self._begin(finished, check_contexts(self._source(finished), len(finished), self.setup))
 
     def _begin(self, indices: Indices, contexts: Floats) -> None:
         # Replaced rather than overwritten: `info` of earlier steps refers to the old arrays.
@@ -316,46 +318,6 @@ class BatchEnv(ABC):
         scaled: Floats = 2.0 * (contexts - self._lower) / (self._upper - self._lower) - 1.0
         return scaled
 
-    def _checked_actions(self, actions: ArrayLike) -> Floats:
-        checked = np.asarray(actions, dtype=np.float64)
-        shape = (self.num_envs, len(self._low))
-        if checked.shape != shape:
-            raise SetupError(f"actions must have shape {shape}, got {checked.shape}.")
-        if not np.isfinite(checked).all():
-            raise SetupError(
-                f"actions of copies {_listed(_not_finite(checked))} are not finite; the policy has "
-                "probably diverged."
-            )
-        return np.minimum(np.maximum(checked, self._low), self._high)
-
-    def _checked_contexts(self, contexts: ArrayLike, n: int) -> Floats:
-        try:
-            checked = np.array(contexts, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise SetupError(f"contexts must be numbers, got {contexts!r}.") from None
-        shape = (n, self.setup.dim)
-        if checked.shape != shape:
-            raise SetupError(
-                f"contexts of {self.setup.name!r} must have shape {shape} "
-                f"({', '.join(self.setup.context_names)}), got {checked.shape}."
-            )
-        if not np.isfinite(checked).all():
-            raise SetupError(
-                f"contexts {_listed(_not_finite(checked))} of {self.setup.name!r} are not finite."
-            )
-        return checked
-
-    def _checked_indices(self, indices: ArrayLike) -> Indices:
-        chosen = np.atleast_1d(np.asarray(indices))
-        if chosen.dtype == np.bool_ or not np.issubdtype(chosen.dtype, np.integer):
-            raise SetupError(f"indices must be integers, got {chosen.dtype}.")
-        outside = chosen.size and (chosen.min() < 0 or chosen.max() >= self.num_envs)
-        if chosen.ndim != 1 or outside or len(np.unique(chosen)) != len(chosen):
-            raise SetupError(
-                f"indices must be distinct copies from 0 to {self.num_envs - 1}, got {indices!r}."
-            )
-        return chosen.astype(np.intp)
-
 
 def observation_space(physics: spaces.Box, setup: Setup) -> spaces.Box:
     """Returns the observation space of one copy: the physics', then the context if visible."""
@@ -368,12 +330,3 @@ def observation_space(physics: spaces.Box, setup: Setup) -> spaces.Box:
 def _frozen(array: Floats) -> Floats:
     array.setflags(write=False)
     return array
-
-
-def _not_finite(rows: Floats) -> Indices:
-    return np.flatnonzero(~np.isfinite(rows).all(axis=1))
-
-
-def _listed(indices: Indices) -> str:
-    shown = ", ".join(map(str, indices[:5]))
-    return shown + (" …" if len(indices) > 5 else "")

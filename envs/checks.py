@@ -1,0 +1,68 @@
+"""What callers hand to an environment, checked where it comes in."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from envs.errors import SetupError
+from envs.setup import Setup
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+def check_actions(actions: ArrayLike, num_envs: int, low: Floats, high: Floats) -> Floats:
+    """Returns actions (N, act_dim) clipped to their bounds; refuses what is not finite."""
+    checked = np.asarray(actions, dtype=np.float64)
+    shape = (num_envs, len(low))
+    if checked.shape != shape:
+        raise SetupError(f"actions must have shape {shape}, got {checked.shape}.")
+    if not np.isfinite(checked).all():
+        raise SetupError(
+            f"actions of copies {listed(_not_finite(checked))} are not finite; the policy has "
+            "probably diverged."
+        )
+    return np.minimum(np.maximum(checked, low), high)
+
+
+def check_contexts(contexts: ArrayLike, n: int, setup: Setup) -> Floats:
+    """Returns a copy of the contexts (n, d), unclipped; refuses what is not finite."""
+    try:
+        checked = np.array(contexts, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise SetupError(f"contexts must be numbers, got {contexts!r}.") from None
+    shape = (n, setup.dim)
+    if checked.shape != shape:
+        raise SetupError(
+            f"contexts of {setup.name!r} must have shape {shape} "
+            f"({', '.join(setup.context_names)}), got {checked.shape}."
+        )
+    if not np.isfinite(checked).all():
+        raise SetupError(
+            f"contexts {listed(_not_finite(checked))} of {setup.name!r} are not finite."
+        )
+    return checked
+
+
+def check_indices(indices: ArrayLike, num_envs: int) -> Indices:
+    """Returns the indices of distinct copies."""
+    chosen = np.atleast_1d(np.asarray(indices))
+    if not np.issubdtype(chosen.dtype, np.integer):
+        raise SetupError(f"indices must be integers, got {chosen.dtype}.")
+    outside = chosen.size and (chosen.min() < 0 or chosen.max() >= num_envs)
+    if chosen.ndim != 1 or outside or len(np.unique(chosen)) != len(chosen):
+        raise SetupError(
+            f"indices must be distinct copies from 0 to {num_envs - 1}, got {indices!r}."
+        )
+    return chosen.astype(np.intp)
+
+
+def listed(indices: Indices) -> str:
+    """Writes out the first few indices."""
+    shown = ", ".join(map(str, indices[:5]))
+    return shown + (" …" if len(indices) > 5 else "")
+
+
+def _not_finite(rows: Floats) -> Indices:
+    return np.flatnonzero(~np.isfinite(rows).all(axis=1))
