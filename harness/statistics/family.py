@@ -31,8 +31,9 @@ def compare(
         level: Level of the intervals.
         confirmatory: Whether the study kept to its plan, so that the family's claims count.
     """
-    family = [item for item in _comparisons(table) if item.family]
-    others = [item for item in _comparisons(table) if not item.family]
+    everything = _comparisons(table)
+    family = [item for item in everything if item.family]
+    others = [item for item in everything if not item.family]
     results = _decide_family(table, family, alpha, level, confirmatory)
     for item in others:
         results += _decide_family(table, [item], alpha, level, confirmatory=False)

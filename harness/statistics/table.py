@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
@@ -32,6 +33,7 @@ class Table:
     methods: tuple[str, ...]
     setups: tuple[str, ...]
     seed: np.random.SeedSequence
+    _values: dict[tuple[str, str, str], list[RunScore]] = field(default_factory=dict)
 
     def rng(self, *names: str) -> np.random.Generator:
         """Returns a stream of its own for a purpose, whatever else is computed."""
@@ -45,15 +47,28 @@ class Table:
         return self.setups if scope == SUITE else (scope,)
 
     def scores(self, which: str, method: str, scope: str, column: str) -> Scores | None:
-        """Returns the scores of a frame; seeds that lack a score on any setup are left out."""
-        frame: pd.DataFrame = getattr(self.completion, which)
+        """Returns the scores of a completion; seeds without a score on any setup are left out.
+
+        Args:
+            which: `observed`, `worst` or `best`.
+            method: The method.
+            scope: A setup, or `suite`.
+            column: The run-level score.
+        """
+        if (which, method, column) not in self._values:
+            frame: pd.DataFrame = getattr(self.completion, which)
+            rows = frame[frame["method"] == method]
+            self._values[which, method, column] = [
+                RunScore(str(setup), int(seed), float(value))
+                for setup, seed, value in zip(
+                    rows["setup"], rows["seed"], rows[column], strict=True
+                )
+            ]
         setups = self.scope_setups(scope)
-        rows = frame[(frame["method"] == method) & frame["setup"].isin(setups)]
-        lacking = set(rows.loc[rows[column].isna(), "seed"])
-        kept = rows[~rows["seed"].isin(lacking)]
-        runs = zip(kept["setup"], kept["seed"], kept[column], strict=True)
-        entries = [RunScore(str(s), int(seed), float(value)) for s, seed, value in runs]
-        return Scores.from_runs(method, entries) if entries else None
+        runs = [run for run in self._values[which, method, column] if run.task in setups]
+        lacking = {run.seed for run in runs if math.isnan(run.value)}
+        kept = [run for run in runs if run.seed not in lacking]
+        return Scores.from_runs(method, kept) if kept else None
 
     def unresolved(self, scope: str, *methods: str) -> int:
         """Returns how many planned runs of some methods have no score."""

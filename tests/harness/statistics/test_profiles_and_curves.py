@@ -43,8 +43,8 @@ def test_curve_quantile_lies_between_one_point_and_bonferroni() -> None:
     found = max_t_quantile(walks, 0.95, np.random.default_rng(1))
     assert stats.t.isf(0.025, 11) < found < stats.t.isf(0.025 / 30, 11)
     # One curve repeated is one point; the shrinkage towards independence keeps it a bit wider.
-    copies = np.repeat(rng.normal(size=(200, 1)), 30, axis=1)
-    assert max_t_quantile(copies, 0.95, np.random.default_rng(1)) == pytest.approx(1.97, abs=0.25)
+    copies = np.repeat(rng.normal(size=(60, 1)), 30, axis=1)
+    assert max_t_quantile(copies, 0.95, np.random.default_rng(1)) == pytest.approx(2.0, abs=0.35)
 
 
 def test_curve_band_and_its_gaps() -> None:
