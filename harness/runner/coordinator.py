@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from harness.records import Status
 from harness.runner import logs, snapshot
+from harness.runner.accounts import Accounts
 from harness.runner.display import Display
 from harness.runner.executors import Executor
 from harness.runner.interrupt import Interrupt
@@ -43,7 +44,7 @@ class Coordinator:
         train: The training function, as `module:function`.
         statuses: How each run ended, by id.
         problem: Why the study had to be stopped, if it had to.
-        seconds: Time spent inside training, over all workers.
+        accounts: Where the workers' time went.
     """
 
     store: RunStore
@@ -55,7 +56,7 @@ class Coordinator:
     train: str = TRAIN
     statuses: dict[str, str] = field(default_factory=dict)
     problem: str = ""
-    seconds: float = 0.0
+    accounts: Accounts = field(default_factory=Accounts)
 
     def __post_init__(self) -> None:
         self._leases = Leases(self.store.root, self.limits.expiry)
@@ -83,16 +84,25 @@ class Coordinator:
                 if self.interrupt.at_once:
                     return
                 self._hand_out()
-                for ended in self.executor.poll(_TICK if self._active else 0.0):
+                for ended in self._poll():
                     self._settle(ended)
                 self._look_around()
-                if not self._active:
-                    time.sleep(0.0 if self._queue and not self._stopping else _TICK / 5)
         finally:
             self.executor.close()
             with contextlib.suppress(OSError):
                 self._stop_file.unlink(missing_ok=True)
             self._show()
+
+    def _poll(self) -> list[Ended]:
+        """Waits for a batch to end, and accounts for the workers that have none meanwhile."""
+        began = time.monotonic()
+        ended = self.executor.poll(_TICK)
+        if not self._active:
+            # Everything left is in other hands.
+            time.sleep(_TICK / 5)
+        free = max(0, self.executor.slots - len(self._active))
+        self.accounts.idle += free * (time.monotonic() - began)
+        return ended
 
     def _heed_interrupt(self) -> None:
         if self._stopping or not (self.interrupt.asked or self.problem):
@@ -147,7 +157,7 @@ class Coordinator:
     def _settle(self, ended: Ended) -> None:
         task, outcome = ended.task, ended.outcome
         del self._active[task.attempt]
-        self.seconds += outcome.seconds
+        self.accounts.add(outcome)
         batch = Batch(task.label, task.cell, task.seeds)
         ours, left = [], []
         for run in task.runs():

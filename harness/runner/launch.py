@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from harness.errors import UserError
 from harness.records import Status
 from harness.runner import logs
+from harness.runner.accounts import Accounts
 from harness.runner.coordinator import Coordinator
 from harness.runner.display import Display, Silent, choose
 from harness.runner.executors import Executor
@@ -72,8 +73,8 @@ class RunSummary:
         made: Runs that were made by this call.
         interrupted: Whether it was asked to stop before the end.
         seconds: Wall time of the call.
-        training_seconds: Time inside training, over all workers.
         workers: How many batches could run at a time.
+        accounts: Where the workers' time went.
     """
 
     root: Path
@@ -82,8 +83,8 @@ class RunSummary:
     made: int
     interrupted: bool
     seconds: float
-    training_seconds: float
     workers: int
+    accounts: Accounts
 
     @property
     def complete(self) -> bool:
@@ -152,7 +153,7 @@ def run_cells(
     before = len(statuses)
     missing = _missing(asked, statuses)
     interrupt = Interrupt()
-    problem, training, workers = "", 0.0, 0
+    problem, workers, accounts = "", 0, Accounts()
     try:
         if missing:
             with interrupt.listening():
@@ -168,21 +169,26 @@ def run_cells(
                     train=options.train,
                     statuses=statuses,
                 )
-                coordinator.run(pack(missing, workers, options.batched))
-            problem, training = coordinator.problem, coordinator.seconds
+                batches = pack(missing, workers, options.batched)
+                coordinator.accounts.preparing = workers * (time.monotonic() - began)
+                coordinator.run(batches)
+            problem, accounts = coordinator.problem, coordinator.accounts
     finally:
         display.close()
     if problem:
         raise UserError(problem)
+    seconds = time.monotonic() - began
+    # Whatever is not accounted for is a worker that waited for us.
+    accounts.waiting = max(0.0, workers * seconds - accounts.total)
     summary = RunSummary(
         root=store.root,
         total=len(ids),
         statuses=dict(Counter(statuses.values())),
         made=len(statuses) - before,
         interrupted=interrupt.asked,
-        seconds=time.monotonic() - began,
-        training_seconds=training,
+        seconds=seconds,
         workers=workers,
+        accounts=accounts,
     )
     store.ledger.append("interrupt" if interrupt.asked else "end", statuses=summary.statuses)
     return summary

@@ -140,7 +140,8 @@ class WorkerProcess:
 
     def _end(self, outcome: Outcome) -> Outcome:
         self.task = None
-        return outcome
+        starting = (self._started or time.monotonic()) - self._submitted
+        return outcome.model_copy(update={"starting": starting})
 
     def _messages(self) -> list[dict[str, object]]:
         with contextlib.suppress(BlockingIOError):

@@ -91,13 +91,17 @@ class Outcome(Frozen):
         ending: How it ended.
         reason: One sentence for every ending but `DONE`.
         busy: Runs that were left alone because somebody else holds them or has finished them.
-        seconds: Time spent inside training.
+        seconds: Time spent inside training, its hooks included.
+        storing: The part of it that was spent inside the hooks.
+        starting: Time from handing the task to the worker until it trained.
     """
 
     ending: Ending
     reason: str = ""
     busy: tuple[str, ...] = ()
     seconds: float = 0.0
+    storing: float = 0.0
+    starting: float = 0.0
 
 
 @dataclass(frozen=True)

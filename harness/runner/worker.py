@@ -6,6 +6,7 @@ it outlives the runner that asked for it.
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 import time
@@ -13,7 +14,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from harness.records import Checkpoint, Hooks, RunResult, Status
 from harness.runner.leases import Lease, LeaseLostError, Leases
@@ -34,6 +35,8 @@ from harness.store.runs import failed
 from harness.store.store import RunStore
 from harness.study.specs import Cell, Run
 
+P = ParamSpec("P")
+T = TypeVar("T")
 Train = Callable[[Cell, Sequence[RunSeed], Hooks], list[RunResult]]
 
 
@@ -76,7 +79,9 @@ def execute(task: Task, stop: threading.Event | None = None) -> Outcome:
     finally:
         hooks.close()
     seconds = time.perf_counter() - started
-    return outcome.model_copy(update={"busy": tuple(hooks.busy), "seconds": seconds})
+    return outcome.model_copy(
+        update={"busy": tuple(hooks.busy), "seconds": seconds, "storing": hooks.seconds}
+    )
 
 
 def _returned(hooks: WorkerHooks) -> Outcome:
@@ -106,15 +111,31 @@ def _raised(hooks: WorkerHooks, error: BaseException) -> Outcome:
     return Outcome(ending=Ending.RAISED, reason=reason)
 
 
+def _timed(method: Callable[Concatenate[WorkerHooks, P], T]) -> Callable[..., T]:
+    """Adds the time inside a method to its object's `seconds`."""
+
+    @functools.wraps(method)
+    def timed(self: WorkerHooks, *args: P.args, **kwargs: P.kwargs) -> T:
+        began = time.perf_counter()
+        try:
+            return method(self, *args, **kwargs)
+        finally:
+            self.seconds += time.perf_counter() - began
+
+    return timed
+
+
 class WorkerHooks:
     """Connects training to the store: checkpoints, results, signs of life.
 
     Attributes:
         busy: Ids of runs that somebody else holds or has finished.
+        seconds: Time spent in here, which is not the method's.
     """
 
     def __init__(self, task: Task, store: RunStore, stop: threading.Event) -> None:
         self.busy: list[str] = []
+        self.seconds = 0.0
         self._task, self._store, self._stop = task, store, stop
         self._leases: dict[RunSeed, tuple[Run, Lease]] = {}
         self._resumed: dict[RunSeed, int] = {}
@@ -125,6 +146,7 @@ class WorkerHooks:
         self._closing = threading.Event()
         self._pulse = threading.Thread(target=self._beat_on, daemon=True)
 
+    @_timed
     def acquire(self) -> None:
         """Takes the runs of the task that are free.
 
@@ -188,6 +210,7 @@ class WorkerHooks:
             for _, lease in self._leases.values():
                 lease.release()
 
+    @_timed
     def load(self, seed: RunSeed) -> Checkpoint | None:
         """Returns the latest usable checkpoint; one that is not usable is set aside."""
         run, _ = self._leases[seed]
@@ -208,6 +231,7 @@ class WorkerHooks:
             self._resumed[seed] = checkpoint.step
         return checkpoint
 
+    @_timed
     def save(self, seed: RunSeed, checkpoint: Checkpoint) -> None:
         """Keeps a checkpoint, if the run is still ours."""
         run, lease = self._leases[seed]
@@ -219,6 +243,7 @@ class WorkerHooks:
         """Counts environment steps, over all seeds of the batch."""
         self._done += env_steps
 
+    @_timed
     def finished(self, result: RunResult) -> None:
         """Writes the result of a run, if the run is still ours; a second time it does nothing."""
         if result.seed not in self._leases:

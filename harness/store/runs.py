@@ -23,6 +23,8 @@ LOG = "log.txt"
 # What differs between two executions of the same program; every other key must be equal.
 EXECUTION_KEYS = ("timings", "execution", "extras", "checksum")
 EXECUTION_FILES = ("timings.parquet",)
+# Large, and no statistic needs it: a study may be passed on without.
+DISPENSABLE_FILES = ("policy.safetensors",)
 
 
 class BadRunError(Exception):
@@ -131,6 +133,8 @@ def read_run(folder: Path, *, tables: bool = False, files: bool = True) -> Store
     record = _parse(text, folder.name)
     decoded: dict[str, pa.Table] = {}
     for name, facts in record["files"].items() if files else ():
+        if name in DISPENSABLE_FILES and not (folder / name).exists():
+            continue
         data = _read_sibling(folder, name, facts)
         if tables and name.endswith(".parquet"):
             try:

@@ -138,11 +138,10 @@ class RunStore:
             BadRunError: Something about the run is torn, corrupted or from elsewhere.
         """
         run = self.read(run_id)
-        if run is None or "policy.safetensors" not in run.record["files"]:
+        path = self.folder(run_id) / "policy.safetensors"
+        if run is None or path.name not in run.record["files"] or not path.exists():
             return {}
-        found: dict[str, NDArray[np.float32]] = load_arrays(
-            (self.folder(run_id) / "policy.safetensors").read_bytes()
-        )
+        found: dict[str, NDArray[np.float32]] = load_arrays(path.read_bytes())
         return found
 
     def set_aside(self, run_id: str, reason: str) -> Path | None:
@@ -194,7 +193,8 @@ class RunStore:
         target = make_folder(self.folder(found.run_id))
         with storage(target):
             for name in found.record["files"]:
-                write_atomic(target / name, (source / name).read_bytes())
+                if (source / name).exists():
+                    write_atomic(target / name, (source / name).read_bytes())
             if (source / LOG).exists():
                 shutil.copyfile(source / LOG, target / LOG)
             write_atomic(target / RECORD, (source / RECORD).read_bytes())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -87,12 +88,29 @@ def _flip_a_bit(path: Path) -> None:
     path.write_bytes(bytes(data))
 
 
-@pytest.mark.parametrize("name", ["evaluations.parquet", "updates.parquet", "policy.safetensors"])
-@pytest.mark.parametrize("damage", [_truncate, _flip_a_bit, Path.unlink])
+DAMAGES = (_truncate, _flip_a_bit, Path.unlink)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        *itertools.product(("evaluations.parquet", "updates.parquet", "timings.parquet"), DAMAGES),
+        ("policy.safetensors", _truncate),
+        ("policy.safetensors", _flip_a_bit),
+    ],
+)
 def test_a_damaged_file_is_named_and_not_read(written: Path, name: str, damage) -> None:
     damage(written / name)
     with pytest.raises(BadRunError, match=name):
         read_run(written)
+
+
+def test_a_study_may_be_passed_on_without_its_policies(written: Path) -> None:
+    (written / "policy.safetensors").unlink()
+    found = read_run(written, tables=True)
+    assert found is not None
+    assert set(found.tables) == {"evaluations.parquet", "updates.parquet", "timings.parquet"}
+    assert RunStore(written.parents[1]).policy(written.name) == {}
 
 
 @pytest.mark.parametrize("position", range(0, 60, 3))

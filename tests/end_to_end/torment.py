@@ -1,0 +1,74 @@
+"""Kills runners and workers at random moments until there were enough kills."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from harness.runner.leases import Holder, Leases
+from harness.runner.policy import RETRIES
+
+Start = Callable[[], "subprocess.Popen[str]"]
+
+
+def torment(start: Start, root: Path, kills: int, rng: np.random.Generator) -> Counter[str]:
+    """Kills `kills` times while a study runs, then lets it finish.
+
+    A worker is spared when one of its runs has already been failed as often as it may be: what is
+    tested is that nothing is lost, not that a third failure is final.
+
+    Returns:
+        How often a runner was killed, and how often a worker.
+    """
+    counts: Counter[str] = Counter()
+    failures: Counter[str] = Counter()
+    runner = start()
+    while counts.total() < kills:
+        time.sleep(float(rng.uniform(0.0, 0.8)))
+        if runner.poll() is not None:
+            said = runner.communicate()
+            raise AssertionError(f"it ended after {counts.total()} kills: {said}")
+        victims = _workers(root)
+        if not victims:
+            continue
+        fit = [pid for pid, held in victims.items() if _may_fail(held, failures)]
+        if rng.random() < 0.35:
+            _kill(runner.pid)
+            runner.communicate()
+            counts["runner"] += 1
+            runner = start()
+        elif fit:
+            pid = int(rng.choice(fit))
+            _kill(pid)
+            counts["worker"] += 1
+            failures.update(holder.run_id for holder in victims[pid])
+            # Until the runner has noticed, there is no worker that could be killed again.
+            while pid in _workers(root):
+                time.sleep(0.01)
+    _, error = runner.communicate(timeout=600)
+    assert runner.returncode == 0, error
+    return counts
+
+
+def _may_fail(held: list[Holder], failures: Counter[str]) -> bool:
+    return all(failures[holder.run_id] < RETRIES for holder in held)
+
+
+def _workers(root: Path) -> dict[int, list[Holder]]:
+    found: dict[int, list[Holder]] = {}
+    for holder in Leases(root).live().values():
+        found.setdefault(holder.facts["pid"], []).append(holder)
+    return found
+
+
+def _kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
