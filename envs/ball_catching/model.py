@@ -108,6 +108,7 @@ class Simulator:
         alignment = np.zeros(self.num_copies)
         for i in np.flatnonzero(caught):
             velocity = self._sensors[i, last[i], _VELOCITY]
-            speed = np.sqrt(velocity @ velocity)
+            # A ball at rest has no direction; tiny keeps its alignment at zero.
+            speed = max(np.sqrt(velocity @ velocity), np.finfo(np.float64).tiny)
             alignment[i] = self._sensors[i, last[i], _NORMAL] @ velocity / speed
         return Outcome(self._states[self._rows, last], touched, caught, alignment)

@@ -46,6 +46,10 @@ class Painter:
         self._camera = mujoco.MjvCamera()
         self._camera.type = mujoco.mjtCamera.mjCAMERA_FIXED.value
         self._camera.fixedcamid = model.camera(_CAMERA).id
+        # The endless floor is laid around the camera of the update before; without one, the first
+        # picture would differ from the same picture later.
+        mujoco.mj_forward(model, self._data)
+        self._update_scene()
 
     def draw(self, state: Floats, trail: Sequence[Floats], target: Floats) -> NDArray[np.uint8]:
         """Returns a picture (height, width, 3).
@@ -59,15 +63,7 @@ class Painter:
             self._model, self._data, state, mujoco.mjtState.mjSTATE_FULLPHYSICS.value
         )
         mujoco.mj_forward(self._model, self._data)
-        mujoco.mjv_updateScene(
-            self._model,
-            self._data,
-            self._option,
-            None,
-            self._camera,
-            mujoco.mjtCatBit.mjCAT_ALL.value,
-            self._scene,
-        )
+        self._update_scene()
         for point in _path_ahead(state[BALL_POSITION], state[BALL_VELOCITY]):
             self._add_sphere(point, 0.008, _AHEAD)
         for start, end in pairwise(trail):
@@ -78,6 +74,17 @@ class Painter:
         mujoco.mjr_render(self._rect, self._scene, self._context)
         mujoco.mjr_readPixels(self._pixels, None, self._rect, self._context)
         return self._pixels[::-1].copy()
+
+    def _update_scene(self) -> None:
+        mujoco.mjv_updateScene(
+            self._model,
+            self._data,
+            self._option,
+            None,
+            self._camera,
+            mujoco.mjtCatBit.mjCAT_ALL.value,
+            self._scene,
+        )
 
     def close(self) -> None:
         """Frees the OpenGL context."""
