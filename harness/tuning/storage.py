@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import difflib
 import logging
+import warnings
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,14 +59,18 @@ def _open_url(url: str) -> BaseStorage:
         return RDBStorage(url, engine_kwargs={"connect_args": _timeout(url), "pool_pre_ping": True})
     except (ImportError, ModuleNotFoundError) as error:
         raise UserError(
-            f"--storage {shown}: its database driver is missing ({error}); install it, "
-            "psycopg2-binary for PostgreSQL."
+            f"--storage {shown}: its database driver is missing ({_first_line(error)}); for "
+            "PostgreSQL: pip install 'psycopg[binary]'."
         ) from None
     except SQLAlchemyError as error:
-        reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+        reason = _first_line(getattr(error, "orig", None) or error)
         raise UserError(f"--storage {shown}: does not answer ({reason}).") from None
     finally:
         logging.getLogger("optuna").setLevel(logging.WARNING)
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().split("\n")[0].rstrip(".")
 
 
 def _timeout(url: str) -> dict[str, Any]:
@@ -76,6 +82,8 @@ def sampler_names() -> list[str]:
     import optuna
 
     special = {"BaseSampler", "BaseGASampler", "GridSampler", "PartialFixedSampler"}
+    if find_spec("cmaes") is None:
+        special.add("CmaEsSampler")
     return [n for n in optuna.samplers.__all__ if n.endswith("Sampler") and n not in special]
 
 
@@ -91,7 +99,10 @@ def make_sampler(name: str, seed: int) -> BaseSampler:
         near = difflib.get_close_matches(name, sampler_names(), n=1, cutoff=0.4)
         hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(sampler_names())}."
         raise UserError(f"tuning.sampler: Optuna has no sampler '{name}' for us; {hint}")
-    sampler: BaseSampler = getattr(optuna.samplers, name)(seed=seed)
+    with warnings.catch_warnings():
+        # The user chose it; that it is new to Optuna is nothing to act on.
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        sampler: BaseSampler = getattr(optuna.samplers, name)(seed=seed)
     return sampler
 
 

@@ -88,7 +88,7 @@ def _score(store: RunStore, cell: Cell, seed: RunSeed, search: Search, scale: Sc
         raise UserError(f"run {run_id} of '{search.name}' is gone; tune again to make it again.")
     score: float | None = None
     if stored.status is Status.OK:
-        episodes = stored.tables["evaluations"].to_pandas()
+        episodes = stored.tables["evaluations.parquet"].to_pandas()
         score = estimate(episodes, search.study.statistics.primary, scale)
     elif stored.status in FLOORED:
         score = scale.floor

@@ -1,0 +1,138 @@
+"""Tuning from study file to tuned study: reproducible, fair, and honest about luck."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import envs
+from harness import load_results
+from harness.runner import RunOptions
+from harness.runner import run as run_study
+from harness.study.load import load_study
+from harness.tuning import workers
+from harness.tuning.record import TuningRecord, read_record
+from harness.tuning.search import searches
+from harness.tuning.storage import open_storage
+from tests.harness.tuning.plans import load, plan, run
+from tests.harness.tuning.substitutes import HERE
+
+
+def _points(record: TuningRecord) -> list[tuple[str, list[object]]]:
+    return [(s.method, [(t.point, t.value) for t in s.trials]) for s in record.searches]
+
+
+@pytest.mark.slow
+def test_same_seed_same_trials_and_a_tuned_study_that_runs(tmp_path: Path) -> None:
+    first = run(tmp_path / "a", "hill")
+    assert first.record is not None
+    assert first.study_file is not None
+    assert first.record_file is not None
+    again = run(tmp_path / "b", "hill")
+    assert again.record is not None
+    assert _points(first.record) == _points(again.record)
+
+    for search in first.record.searches:
+        assert search.env_steps == search.budget == 4 * 3 * 40_000, "the same for every method"
+        assert len(search.trials) == 4
+        assert search.states() == {"COMPLETE": 4}
+        assert len(search.candidates) == 3, "two of the search, and the study's own"
+
+    tuned = load_study(first.study_file)
+    assert tuned.name == "tiny.tuned"
+    spgl = next(entry for entry in tuned.curricula if entry.shown == "spgl")
+    (found,) = (s for s in first.record.searches if s.method == "spgl")
+    assert spgl.on("point-mass-2").epsilon == found.point["epsilon"]
+    assert spgl.tuned is not None
+    pointed = first.study_file.parent / spgl.tuned.record
+    assert read_record(pointed) == first.record
+    options = RunOptions(train=f"{HERE}:hill", workers=2)
+    summary = run_study(tuned, results=tmp_path / "results", options=options)
+    assert summary.statuses == {"ok": 9}
+
+
+@pytest.mark.slow
+def test_resuming_makes_nothing_again(tmp_path: Path) -> None:
+    first = run(tmp_path, "hill", curricula=["spgl"])
+    before = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("run.json")}
+    second = run(tmp_path, "hill", curricula=["spgl"])
+    after = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("run.json")}
+    assert before == after
+    assert first.record is not None
+    assert second.record is not None
+    assert _points(first.record) == _points(second.record)
+
+
+@pytest.mark.slow
+def test_methods_that_fail_score_the_floor_and_are_counted(tmp_path: Path) -> None:
+    summary = run(tmp_path, "fragile", curricula=["spgl"], trials=6)
+    assert summary.record is not None
+    (search,) = summary.record.searches
+    failed = [t for t in search.trials if t.point["epsilon"] > 0.05]
+    assert failed
+    assert all(t.state == "COMPLETE" and t.value is not None and t.value < 0.1 for t in failed)
+    assert search.states()["runs at the floor"] == 3 * len(failed)
+    assert search.point["epsilon"] <= 0.05
+
+
+@pytest.mark.slow
+def test_two_workers_one_killed_exact_trial_count(tmp_path: Path) -> None:
+    """A killed worker's search is finished by the other, to the trial."""
+    study, _ = load(tmp_path, plan(trials=5))
+    root = tmp_path / "results" / "tiny" / "tuning"
+    options = RunOptions(train=f"{HERE}:slow_hill")
+    victim, survivor = workers.start(study, root, None, options, 2)
+    found = searches(study, root)
+    storage = open_storage(root)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if all((search.folder / "runs").exists() for search in found):
+            break
+        time.sleep(0.05)
+    victim.kill()
+    victim.join()
+    survivor.join()
+    assert survivor.exitcode == 0
+    for search in found:
+        record = workers.concluded(search)
+        assert record is not None
+        assert [trial.number for trial in record.trials] == list(range(5))
+        assert record.states() == {"COMPLETE": 5}
+        assert len(search.open(storage).get_trials()) == 5
+    undisturbed = run(tmp_path / "calm", "slow_hill", trials=5)
+    assert undisturbed.record is not None
+    for search, calm in zip(found, undisturbed.record.searches, strict=True):
+        disturbed = workers.concluded(search)
+        assert disturbed is not None
+        assert [t.point for t in disturbed.trials] == [t.point for t in calm.trials]
+
+
+@pytest.mark.slow
+def test_pure_noise_canary(tmp_path: Path) -> None:
+    """With nothing to find the search looks good, fresh seeds do not, and evaluation is fair."""
+    summary = run(tmp_path, "noise", curricula=["spgl"], replicates=8, trials=5)
+    assert summary.record is not None
+    assert summary.study_file is not None
+    gaps = [search.optimism for search in summary.record.searches]
+    # The best of five means of three uniform draws exceeds 0.5 by 0.19 on average.
+    error = statistics.stdev(gaps) / len(gaps) ** 0.5
+    assert statistics.fmean(gaps) > 2 * error
+    tuned = load_study(summary.study_file)
+    assert sum(entry.tuned is not None for entry in tuned.curricula) == 8
+    folder = tmp_path / "evaluated"
+    run_study(
+        tuned, results=folder, options=RunOptions(train=f"{HERE}:noise", workers=2, share=False)
+    )
+    results = load_results(folder / tuned.name)
+    episodes = results.evaluations[results.evaluations["label"].str.startswith("spgl")]
+    means = episodes.groupby("run_id", observed=True)["return"].mean().to_numpy(dtype=np.float64)
+    anchors = envs.setup("point-mass-2").anchors
+    assert anchors is not None
+    scores = np.array([anchors.normalise(mean) for mean in means])
+    assert len(scores) == 8 * 3
+    # U(0, 1) draws: standard error 0.29/√24; four of them make a false alarm a rarity.
+    assert abs(scores.mean() - 0.5) < 4 * 0.289 / len(scores) ** 0.5
