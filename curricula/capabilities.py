@@ -23,8 +23,10 @@ class Capabilities:
         value_constraint: What a convergence step keeps at or above V₋. `linear`: the linearised
             value of the joint step; `linear-block`: of each block moved alone; `weighted` and
             `weighted-block`: the same of the exact importance-weighted value.
-        optimal: Which problem each update solves to the optimum: `block-linear` for the two
-            lemmas, `joint-linear` up to the final shrinking, None where no such claim is made.
+        optimal: Which problem each update solves to the optimum. `block-linear`: the two lemmas;
+            `joint-linear`: their shared-budget form, up to the final shortening. Local optima of
+            numerical solvers: `block-exact-kl`, `block-exact` and `joint-exact` of the ablations,
+            `reverse-exact` of SPDL's problem. None where no such claim is made.
         converges_within: With the threshold satisfied throughout, the distribution ends within so
             many nats KL(p‖ψ) of the target and stays there; 0 means exactly.
         equivariant: Permuting samples or dimensions, translating and rescaling an axis commute
@@ -39,7 +41,17 @@ class Capabilities:
     scaled_family: bool = False
     trust_region: Literal["joint", "reverse", "block", "block-exact"] | None = None
     value_constraint: Literal["linear", "linear-block", "weighted", "weighted-block"] | None = None
-    optimal: Literal["block-linear", "joint-linear"] | None = None
+    optimal: (
+        Literal[
+            "block-linear",
+            "joint-linear",
+            "block-exact-kl",
+            "block-exact",
+            "joint-exact",
+            "reverse-exact",
+        ]
+        | None
+    ) = None
     converges_within: float | None = None
     equivariant: bool = False
     solver_tolerance: float = 0.0

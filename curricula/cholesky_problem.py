@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from curricula.gaussian import Array, Gaussian, solve_lower
+from curricula.gaussian import Array, solve_lower
 
 
 class CholeskyProblem:
@@ -86,11 +86,6 @@ class CholeskyProblem:
     def _gradient(self, mean: Array, factor: Array, A: Array, log_det: float) -> Array:
         diagonal = factor.diagonal() * A.diagonal() + log_det
         return np.concatenate([mean, diagonal, factor[self._below]])
-
-
-def gaussian_of(mean: Array, factor: Array) -> Gaussian:
-    """Returns the Gaussian with this mean and Cholesky factor."""
-    return Gaussian(mean, factor @ factor.T)
 
 
 def _inverse(factor: Array) -> Array:

@@ -44,6 +44,7 @@ class SpglExactKl(Spgl):
         scaled_family=True,
         trust_region="block-exact",
         value_constraint="linear-block",
+        optimal="block-exact-kl",
         converges_within=0.0,
         equivariant=True,
         solver_tolerance=1e-4,
@@ -97,6 +98,7 @@ class SpglExact(Spgl):
         scaled_family=True,
         trust_region="block-exact",
         value_constraint="weighted-block",
+        optimal="block-exact",
         converges_within=1e-3,
         equivariant=True,
         solver_tolerance=1e-3,
@@ -124,7 +126,8 @@ class SpglExact(Spgl):
             m = stats.mean_gap
         if "theta" in lands:
             zeta = -np.log(theta)
-        predicted = problem.value(m, zeta)[0] * stats.unit + (self.threshold or 0.0)
+        change = (stats.slack + problem.gain(m, zeta)[0]) * stats.unit
+        predicted = change + (self.threshold or 0.0)
         where = ("mean" in lands, "theta" in lands)
         spread = stats.theta_gap if where[1] else problem.relative_step(zeta)
         return Move(m, spread, "/".join(cases), where, iterations, accepted, predicted)
@@ -140,7 +143,7 @@ class SpglExact(Spgl):
         m = stats.mean_gap if "mean" in blocks else np.zeros(self.dim)
         zeta = -np.log(theta) if "theta" in blocks else np.zeros(self.dim)
         within = problem.trust(m, zeta)[0] <= self.epsilon
-        return within and problem.value(m, zeta)[0] >= 0.0
+        return within and stats.slack + problem.gain(m, zeta)[0] >= 0.0
 
     def _solve(
         self, problem: ScaledProblem, blocks: tuple[str, ...], *, converge: bool
@@ -151,9 +154,10 @@ class SpglExact(Spgl):
             objective = restricted(problem.distance, blocks, d)
             slopes = np.concatenate([stats.mean_slope, stats.theta_slope])
             scale = _size(stats.slack, slopes, self.epsilon)
-            constraints.append(restricted(problem.value, blocks, d, 1.0 / scale))
+            offset = stats.slack / scale
+            constraints.append(restricted(problem.gain, blocks, d, 1.0 / scale, offset))
         else:
-            objective = restricted(problem.value, blocks, d, -1.0)
+            objective = restricted(problem.gain, blocks, d, -1.0)
         epsilon = min(self.epsilon, _GUESS) / len(blocks)
         parts = []
         if "mean" in blocks:
@@ -183,6 +187,7 @@ class SpglJoint(SpglExact):
         scaled_family=True,
         trust_region="joint",
         value_constraint="weighted",
+        optimal="joint-exact",
         converges_within=1e-3,
         equivariant=True,
         solver_tolerance=1e-3,

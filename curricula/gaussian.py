@@ -94,6 +94,25 @@ class Gaussian:
         for array in (self.mean, variance):
             array.setflags(write=False)
 
+    @classmethod
+    def from_cholesky(cls, mean: Array, cholesky: Array) -> Gaussian:
+        """Returns the Gaussian with the covariance LLᵀ of a lower triangular L.
+
+        Raises:
+            CurriculumError: A number is not finite, or the diagonal of L is not positive.
+        """
+        if not (np.isfinite(mean).all() and np.isfinite(cholesky).all()):
+            raise CurriculumError("mean and Cholesky factor must be finite.")
+        variance = np.einsum("ij,ij->i", cholesky, cholesky)
+        usable = (cholesky.diagonal() > 0.0).all() and np.isfinite(1.0 / variance).all()
+        if not usable:
+            raise CurriculumError("the diagonal of a Cholesky factor must be positive.")
+        gaussian = object.__new__(cls)
+        gaussian.mean = np.array(mean)
+        factor = np.tril(cholesky) / np.sqrt(variance)[:, None]
+        gaussian._assign(cholesky @ cholesky.T, None, variance, factor)
+        return gaussian
+
     def rescaled(self, mean: Array, theta: Array) -> Gaussian:
         """Returns N(mean, Θ^½ Σ Θ^½) with Θ = diag(theta), sharing this one's factorisation."""
         other = object.__new__(Gaussian)
@@ -196,22 +215,25 @@ class Gaussian:
         white = other.whiten(self.mean - other.mean)
         quadratic = float(white @ white)
         if self._factor is None and other._factor is None:
-            excess = (self._variance - other._variance) / other._variance
-            return 0.5 * (quadratic + _spread(excess))
-        if self._factor is other._factor and self._factor is not None:
-            # One correlation matrix: L_o⁻¹L_s = I + F⁻¹(D − I)F, D the ratio of the deviations.
-            growth = (self._std - other._std) / other._std
-            excess = solve_lower(self._factor, (growth[:, None] * self._factor).T).T
-        else:
-            excess = (self.cholesky() / other._std[:, None]).T
-            if other._factor is not None:
-                excess = solve_lower(other._factor, excess)
-            excess = excess.T - np.eye(self.dim)
-        # L_o⁻¹L_s is triangular: its diagonal carries the determinant, and summing w² − 1 − ln w²
+            return 0.5 * (quadratic + _spread(self._variance, other._variance))
+        # L_o⁻¹L_s is triangular: its diagonal carries the determinant, and summing ρ − 1 − ln ρ
         # there avoids the cancellation of tr(…) − d − ln|…| where the two nearly agree.
-        w1 = excess.diagonal()
-        off = float(np.sum(np.tril(excess, -1) ** 2))
-        return 0.5 * (quadratic + off + _spread(w1 * (2.0 + w1)))
+        if self._factor is other._factor and self._factor is not None:
+            # One correlation matrix: below the diagonal only F⁻¹(D − I)F remains, D the ratio of
+            # the deviations.
+            growth = (self._std - other._std) / other._std
+            below = solve_lower(self._factor, (growth[:, None] * self._factor).T).T
+            spread = _spread(self._variance, other._variance)
+        else:
+            mine = self.cholesky()
+            below = (mine / other._std[:, None]).T
+            scale = other._std
+            if other._factor is not None:
+                below = solve_lower(other._factor, below)
+                scale = scale * other._factor.diagonal()
+            below = below.T
+            spread = _spread(mine.diagonal() ** 2, scale**2)
+        return 0.5 * (quadratic + float(np.sum(np.tril(below, -1) ** 2)) + spread)
 
     def _half_log_det(self) -> float:
         half = float(np.log(self._std).sum())
@@ -223,9 +245,15 @@ class Gaussian:
         return f"Gaussian(mean={self.mean.tolist()}, covariance={self.covariance.tolist()})"
 
 
-def _spread(excess: Array) -> float:
-    """Returns Σ ρ − 1 − ln ρ with ρ = 1 + excess, at least zero."""
-    return max(0.0, float((excess - np.log1p(excess)).sum()))
+def _spread(numerator: Array, denominator: Array) -> float:
+    """Returns Σ ρ − 1 − ln ρ with ρ = numerator/denominator, at least zero."""
+    excess = (numerator - denominator) / denominator
+    if float(excess.min()) < -0.5:  # noqa: SIM108 - the comment needs its place
+        # Far below one, ρ − 1 has lost ρ.
+        logs = np.log(numerator / denominator)
+    else:
+        logs = np.log1p(excess)
+    return max(0.0, float((excess - logs).sum()))
 
 
 def solve_lower(lower: Array, rows: Array) -> Array:
@@ -251,9 +279,10 @@ def _factorise(matrix: Array, std: Array) -> tuple[Array, Array]:
     correlation = 0.5 * (correlation + correlation.T)
     np.fill_diagonal(correlation, 1.0)
     factor, info = lapack.dpotrf(correlation, lower=1, clean=1)
-    # A rank-deficient matrix often leaves a pivot of rounding size instead of a failure.
-    floor = 10.0 * len(std) * np.finfo(np.float64).eps
-    if info != 0 or float(np.min(factor.diagonal())) ** 2 <= floor:
+    # Rounding may let the factorisation of a singular matrix pass; its eigenvalues do not lie.
+    eigenvalues = np.linalg.eigvalsh(correlation)
+    floor = 10.0 * len(std) * np.finfo(np.float64).eps * float(eigenvalues[-1])
+    if info != 0 or float(eigenvalues[0]) <= floor:
         raise CurriculumError(
             "the covariance is singular or indefinite; give a positive definite matrix."
         )

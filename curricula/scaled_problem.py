@@ -45,8 +45,8 @@ class ScaledProblem:
         kl = 0.5 * (float(m @ m) + trace - float(zeta.sum()))
         return kl, m, 0.5 * ((1.0 + growth) * (1.0 + coupled) - 1.0)
 
-    def value(self, m: Array, zeta: Array) -> Evaluation:
-        """Returns the importance-weighted value less V₋, in units of `stats.unit`."""
+    def gain(self, m: Array, zeta: Array) -> Evaluation:
+        """Returns the importance-weighted value less V̄, in units of `stats.unit`."""
         inverse = np.exp(-0.5 * zeta)
         scaled = (self._samples - self._coloured(m)) * inverse
         solved = self._precise(scaled)
@@ -56,7 +56,7 @@ class ScaledProblem:
         weights = self.stats.weights * np.exp(logs)
         mean = self._white((weights @ solved) * inverse)
         spread = 0.5 * (weights @ (scaled * solved) - float(weights.sum()))
-        return self.stats.slack + gain, mean, spread
+        return gain, mean, spread
 
     def distance(self, m: Array, zeta: Array) -> Evaluation:
         """Returns the exact KL(ψ‖p_new)."""

@@ -9,12 +9,12 @@ from typing import Any, ClassVar, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.optimize import Bounds, NonlinearConstraint, minimize
+from scipy.optimize import Bounds, NonlinearConstraint, brentq, minimize
 
 from curricula import sqp
 from curricula.base import Common, Proposal
 from curricula.capabilities import Capabilities
-from curricula.cholesky_problem import CholeskyProblem, gaussian_of
+from curricula.cholesky_problem import CholeskyProblem
 from curricula.errors import CurriculumError
 from curricula.gaussian import Array, Gaussian, as_vector, solve_lower
 from curricula.registry import register
@@ -78,7 +78,7 @@ class SpdlProblem(SelfPaced):
     def _place(self, mean: Array, factor: Array) -> None:
         # The factor itself is the state: going through the covariance and back would round.
         self._factor = factor
-        self._distribution = gaussian_of(mean, factor)
+        self._distribution = Gaussian.from_cholesky(mean, factor)
 
     def _gaussian(self) -> Gaussian:
         assert isinstance(self._distribution, Gaussian)
@@ -98,7 +98,7 @@ class SpdlProblem(SelfPaced):
             return self._stay(step, outcome.case, mean_value, outcome.iterations, accepted=False)
         mean, factor = outcome.found
         try:
-            p = gaussian_of(mean, factor)
+            p = Gaussian.from_cholesky(mean, factor)
         except CurriculumError:
             return self._stay(step, "rejected", mean_value, outcome.iterations, accepted=False)
         self._next_factor = factor
@@ -166,7 +166,7 @@ class SpdlProblem(SelfPaced):
         factor = np.array(state["cholesky"], dtype=np.float64)
         if len(mean) != self.dim or factor.shape != (self.dim, self.dim):
             raise CurriculumError(f"the saved distribution does not have {self.dim} dimensions.")
-        gaussian_of(mean, factor)
+        Gaussian.from_cholesky(mean, factor)
         super()._load_state(state)
         self._place(mean, factor)
 
@@ -195,6 +195,7 @@ class Spdl(SpdlProblem):
         self_paced=True,
         trust_region="reverse",
         value_constraint="weighted",
+        optimal="reverse-exact",
         converges_within=1e-3,
         raises_value=True,
     )
@@ -280,6 +281,7 @@ class SpdlSqp(SpdlProblem):
         self_paced=True,
         trust_region="reverse",
         value_constraint="weighted",
+        optimal="reverse-exact",
         converges_within=1e-3,
         equivariant=True,
         solver_tolerance=1e-3,
@@ -303,10 +305,14 @@ class SpdlSqp(SpdlProblem):
         log_floor = None if floor is None else np.log(floor / L.diagonal())
         zero = np.zeros(problem.size)
         origin = self._start(problem, zero, log_floor)
-        lower = None
+        # KL(p‖p') ≥ ½(A_jj⁻² − 1) + ln A_jj, so no feasible point lies below this bound, and the
+        # solver cannot try factors so small that they are singular.
+        lower = np.full(problem.size, -np.inf)
+        lower[d : 2 * d] = _smallest_log(self.epsilon)
         if log_floor is not None:
-            lower = np.full(problem.size, -np.inf)
-            lower[d : 2 * d] = np.minimum(log_floor, origin[d : 2 * d])
+            lower[d : 2 * d] = np.maximum(
+                lower[d : 2 * d], np.minimum(log_floor, origin[d : 2 * d])
+            )
         slack, slope = problem.value(zero)
         slack -= threshold
         scale = max(slack, float(np.linalg.norm(slope)) * math.sqrt(self.epsilon)) or 1.0
@@ -325,8 +331,7 @@ class SpdlSqp(SpdlProblem):
         gradient = objective(origin)[1]
         norm = float(np.linalg.norm(gradient))
         guess = origin - gradient * (0.5 * radius / norm) if norm > 0.0 else origin
-        if lower is not None:
-            guess = np.maximum(guess, lower)
+        guess = np.maximum(guess, lower)
         solution = sqp.solve(
             objective, constraints, guess, radius=radius, origin=origin, lower=lower
         )
@@ -336,6 +341,12 @@ class SpdlSqp(SpdlProblem):
         mean, factor = problem.unpack(solution.x)
         value = problem.value(solution.x)[0] * unit
         return Outcome((p.mean + L @ mean, L @ factor), value, solution.iterations, case)
+
+
+def _smallest_log(epsilon: float) -> float:
+    """Returns the least a with ½(e⁻²ᵃ − 1) + a ≤ ε, a little below it to be on the safe side."""
+    root = brentq(lambda a: 0.5 * math.expm1(-2.0 * a) + a - epsilon, -2.0 - epsilon, 0.0)
+    return 1.01 * float(root)
 
 
 def _constraint(

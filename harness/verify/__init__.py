@@ -10,13 +10,14 @@ from collections.abc import Callable
 from typing import Any
 
 import curricula
-from harness.verify import convergence, invariance, optimality, robustness, trust
+from harness.verify import convergence, invariance, local, optimality, robustness, trust
 from harness.verify.problems import Problem, Subject
 from harness.verify.suite import Outcome, Property, Violation, attempt, claimed
 
 PROPERTIES: list[Property] = [
     *trust.PROPERTIES,
     *optimality.PROPERTIES,
+    *local.PROPERTIES,
     *convergence.PROPERTIES,
     *invariance.PROPERTIES,
     *robustness.PROPERTIES,

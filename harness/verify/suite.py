@@ -77,13 +77,18 @@ def claimed(subject: Subject, properties: list[Property]) -> list[Property]:
     return [p for p in properties if p.claimed(subject.capabilities)]
 
 
-def attempt(prop: Property, subject: Subject, examples: int) -> Outcome:
+def attempt(prop: Property, subject: Subject, examples: int, *, shrink: bool = True) -> Outcome:
     """Searches for a counterexample and shrinks what it finds.
 
     The search is derandomised: the same curriculum gets the same verdict each time.
+
+    Args:
+        prop: The property.
+        subject: The curriculum.
+        examples: How many examples to try, divided by the property's cost.
+        shrink: Whether to look for the smallest counterexample or to stop at the first.
     """
     outcome = Outcome(prop.name, prop.doc)
-    searching = True
 
     @settings(
         max_examples=max(3, examples // prop.cost),
@@ -92,11 +97,11 @@ def attempt(prop: Property, subject: Subject, examples: int) -> Outcome:
         database=None,
         report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
-        phases=(Phase.generate, Phase.shrink),
+        phases=(Phase.generate, Phase.shrink) if shrink else (Phase.generate,),
     )
     @given(prop.examples(subject))
     def search(example: Any) -> None:
-        outcome.examples += searching
+        outcome.examples += 1
         try:
             case = prop.check(subject, example)
         except Exception as error:
