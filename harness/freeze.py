@@ -87,15 +87,13 @@ class Frozen:
     @property
     def broken(self) -> str:
         """Why the plan no longer protects the claims; empty where it does."""
-        first = self.versions[0]
-        if first.finished:
-            return f"the plan was frozen after {first.finished} runs had finished"
-        late = [version for version in self.versions[1:] if version.finished]
+        first = self.versions[0].finished
+        if first:
+            return f"the plan was frozen after {first} run{'s' if first > 1 else ''} had finished"
+        late = sum(1 for version in self.versions[1:] if version.finished)
         if late:
-            return (
-                f"the plan was amended {len(late)} time{'s' if len(late) > 1 else ''} after runs "
-                "had finished"
-            )
+            times = "once" if late == 1 else f"{late} times"
+            return f"the plan was amended {times} after runs had finished"
         return ""
 
 

@@ -76,8 +76,8 @@ def step_figure(
         step_axis(axes, budget)
         canvas.legend(bundle.style.label for bundle in bundles)
         return canvas.finish(
-            "Exact KL(p_new‖p_old) of each update divided by its budget ε; above the dashed line "
-            f"the constraint is broken (counted in the table). {_median_words(bundles)}"
+            "Exact KL(p_new‖p_old) of each update divided by its ε; updates above the dashed line "
+            f"moved further than ε (counted in the table). {_median_words(bundles)}"
         )
 
 

@@ -69,7 +69,7 @@ def _estimates(view: View) -> dict[tuple[str, str], Estimate]:
             view.analysis.level,
             view.analysis.spec.resamples,
         )
-        found |= {(label, item.functional): item for item in batch}
+        found |= {(label, i.functional): i for i in batch if i.functional != "median"}
     return found
 
 
@@ -122,8 +122,6 @@ def _pair(interval: Any) -> tuple[float, float] | None:
 
 
 def _figure(view: View, found: dict[tuple[str, str], Estimate], functional: str) -> Figure | None:
-    if functional == "median" and len(view.study.setups) == 1:
-        return None
     rows = []
     for label in view.labels:
         item = found.get((label, functional))

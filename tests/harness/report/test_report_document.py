@@ -1,0 +1,198 @@
+"""What a report says, in which order, and what it admits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import UserError
+from harness.report.document import Claims, Document, Section, Warned
+from harness.report.gather import view_of
+from harness.report.make import write
+from harness.report.render import markdown, page
+from harness.report.sections.closing import limitations
+from harness.report.sections.order import document
+from harness.report.view import History, View
+from tests.harness.report import synthetic
+from tests.harness.report.conftest import HOSTILE, make_view
+from tests.harness.report.synthetic import Method
+
+ONE = ("point-mass-1",)
+
+
+def section(made: Document, name: str) -> Section:
+    (found,) = [section for section in made.sections if section.name == name]
+    return found
+
+
+def test_the_order_of_sections(golden_document: Document) -> None:
+    assert [section.name for section in golden_document.sections] == [
+        "claims",
+        "verdicts",
+        "results",
+        "aggregates",
+        "improvement",
+        "curves",
+        "efficiency",
+        "behaviour",
+        "time",
+        "accounting",
+        "provenance",
+        "limits",
+    ]
+
+
+def test_claims_are_the_verdicts_sentences(golden_document: Document) -> None:
+    (block,) = [b for b in section(golden_document, "claims").blocks if isinstance(b, Claims)]
+    assert [claim.outcome for claim in block.claims] == ["inconclusive", "better"] * 2
+    for claim in block.claims:
+        assert "12 runs each" in claim.sentence
+        assert "exploratory" in claim.strength
+    # What is not shown is never called equal.
+    assert not any("equal" in claim.sentence for claim in block.claims)
+
+
+def test_the_sentence_quotes_the_interval_of_the_table(golden_document: Document) -> None:
+    (block,) = [b for b in section(golden_document, "claims").blocks if isinstance(b, Claims)]
+    rows = next(t for t in golden_document.tables() if t.name == "verdicts").rows
+    for claim, row in zip(block.claims, rows, strict=True):
+        assert f"{row['low']:.3g}".replace("-", "−") in claim.sentence
+
+
+def test_an_unfrozen_report_is_watermarked_with_the_reason(golden_document: Document) -> None:
+    assert golden_document.exploratory
+    (warned,) = [b for b in section(golden_document, "claims").blocks if isinstance(b, Warned)]
+    assert any("not frozen" in item for item in warned.items)
+    text = markdown(golden_document)
+    assert "**Exploratory.**" in text
+
+
+def test_captions_name_n_and_the_interval(golden_document: Document) -> None:
+    shown = [f for f in golden_document.figures() if not f.name.startswith(("kl-", "context-"))]
+    assert len(shown) > 15
+    for figure in shown:
+        assert "n = 12" in figure.caption or "runs" in figure.caption, figure.name
+        assert figure.svg.startswith("<svg")
+        assert set(figure.files) == {".svg", ".png"}
+
+
+def test_few_runs_show_points_instead_of_percentile_intervals() -> None:
+    view = make_view(setups=ONE, seeds=4)
+    made = document(view)
+    assert any("fewer than 10" in reason for reason in made.exploratory)
+    (results,) = [t for t in made.tables() if t.name == "results-point-mass-1"]
+    assert "rliable" not in {column.key for column in results.visible}
+    assert "far less often than it says" in results.caption
+
+
+def test_failed_and_lost_runs_are_accounted_for_and_bound_the_estimates() -> None:
+    methods = (
+        Method("default", 0.4, 0.05),
+        Method("spgl", 0.8, 0.05, epsilon=0.05, status={0: "diverged", 1: "missing"}),
+    )
+    view = make_view(methods=methods, setups=ONE, seeds=12)
+    made = document(view)
+    (table,) = [t for t in made.tables() if t.name == "accounting"]
+    (row,) = [r for r in table.rows if r["method"] == "spgl"]
+    assert (row["planned"], row["ok"], row["diverged"], row["missing"]) == (12, 10, 1, 1)
+    (failures,) = [t for t in made.tables() if t.name == "failures"]
+    assert len(failures.rows) == 2
+    (results,) = [t for t in made.tables() if t.name == "results-point-mass-1"]
+    (row,) = [r for r in results.rows if r["method"] == "spgl"]
+    low, high = row["bounds"]
+    assert low < row["mean"] < high
+    assert any("1 runs without a result" in limit for limit in limitations(view)) or any(
+        "1 run without a result" in limit for limit in limitations(view)
+    )
+
+
+def test_losing_every_run_of_a_method_is_no_crash() -> None:
+    lost = dict.fromkeys(range(6), "crashed-infrastructure")
+    methods = (Method("default", 0.4, 0.1), Method("spgl", 0.8, 0.1, status=lost))
+    made = document(make_view(methods=methods, setups=ONE, seeds=6))
+    (verdicts,) = [t for t in made.tables() if t.name == "verdicts"]
+    assert verdicts.rows[0]["verdict"] == "inconclusive"
+    assert verdicts.rows[0]["why"]
+
+
+def test_runs_that_all_agree_are_no_crash() -> None:
+    methods = (Method("default", 0.4, 0.0), Method("spgl", 0.8, 0.0, epsilon=0.05))
+    made = document(make_view(methods=methods, setups=ONE, seeds=6))
+    assert made.tables()
+
+
+def test_one_curriculum_alone_claims_nothing() -> None:
+    made = document(make_view(methods=(Method("default", 0.4, 0.1),), setups=ONE, seeds=3))
+    assert not [t for t in made.tables() if t.name == "verdicts" and t.rows]
+    assert "nothing to claim" in markdown(made)
+
+
+def test_limits_follow_from_facts(golden_view: View) -> None:
+    said = " ".join(limitations(golden_view))
+    assert "2 setups of one environment (point-mass)" in said
+    assert "every run used ppo" in said
+    assert "none was tuned here" in said
+    assert "after 60,000 environment steps" in said
+    assert "“inconclusive” is not “equal”" in said
+    assert "A confirmed finding" in said
+
+
+def test_an_undeclared_look_makes_the_claims_exploratory() -> None:
+    plan, frames = synthetic.study(setups=ONE), synthetic.frames(setups=ONE)
+    setups = {"point-mass-1": synthetic.setup("point-mass-1")}
+    view = view_of(frames, plan, setups, history=History(looks=(5, 12)))
+    assert any("undeclared numbers of runs: 5" in why for why in view.analysis.exploratory)
+
+
+def test_an_iqm_cannot_be_primary() -> None:
+    with pytest.raises(UserError, match="cannot be compared run by run"):
+        make_view(setups=ONE, seeds=3, primary="iqm")
+
+
+def test_hostile_labels_are_text_in_every_format(tmp_path: Path) -> None:
+    methods = (Method("default", 0.4, 0.1), Method("spgl", 0.8, 0.1, label=HOSTILE, epsilon=0.05))
+    view = make_view(methods=methods, setups=ONE, seeds=3)
+    made = document(view)
+    html = page(made, view.styles)
+    assert HOSTILE not in html
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html
+    assert HOSTILE not in markdown(made)
+    write(made, view, tmp_path)
+    for path in tmp_path.rglob("*.svg"):
+        assert "<script" not in path.read_text(encoding="utf-8")
+    for path in tmp_path.rglob("*.tex"):
+        assert "<script" not in path.read_text(encoding="utf-8")
+
+
+def test_labels_are_not_mathematics() -> None:
+    methods = (
+        Method("default", 0.4, 0.1, label="$\\frac{"),
+        Method("spgl", 0.8, 0.1, label="_hidden", epsilon=0.05),
+    )
+    made = document(make_view(methods=methods, setups=ONE, seeds=3))
+    (curve,) = [f for f in made.figures() if f.name == "curve-return-point-mass-1"]
+    assert "$\\frac{" in curve.svg
+    assert "_hidden" in curve.svg
+
+
+def test_the_same_results_give_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        view = make_view(setups=ONE, seeds=4)
+        write(document(view), view, tmp_path / name)
+    first = sorted(p.relative_to(tmp_path / "first") for p in (tmp_path / "first").rglob("*.*"))
+    second = sorted(p.relative_to(tmp_path / "second") for p in (tmp_path / "second").rglob("*.*"))
+    assert first == second
+    assert len(first) > 50
+    for path in first:
+        assert (tmp_path / "first" / path).read_bytes() == (tmp_path / "second" / path).read_bytes()
+
+
+def test_the_page_points_nowhere_else(golden_document: Document, golden_view: View) -> None:
+    html = page(golden_document, golden_view.styles)
+    for word in ("http://", "https://"):
+        places = [html[i : i + 40] for i in range(len(html)) if html.startswith(word, i)]
+        assert {place.split('"')[0].split("'")[0] for place in places} <= {
+            "http://www.w3.org/2000/svg",
+            "http://www.w3.org/1999/xlink",
+        }

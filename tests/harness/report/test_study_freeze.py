@@ -1,0 +1,139 @@
+"""Frozen plans: kept, refused when silently changed, amended with a reason, never edited."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness import freeze
+from harness.errors import UserError
+from harness.store import Ledger
+from harness.study.models import Study
+from tests.harness.report import synthetic
+
+
+@pytest.fixture
+def plan() -> Study:
+    return synthetic.study(setups=("point-mass-2",), seeds=10)
+
+
+def changed(plan: Study, **values: object) -> Study:
+    return Study.model_validate({**plan.model_dump(mode="json"), **values})
+
+
+def test_a_plan_holds_everything_that_could_be_chosen_afterwards(plan: Study) -> None:
+    said = freeze.plan_of(plan)
+    assert said["estimands"]["primary"] == "return"
+    assert said["family"]["comparisons"] == [["spdl", "default"], ["spgl", "default"]]
+    assert said["runs"] == 10
+    assert said["sesoi"] == 0.1
+    assert len(said["held_out_contexts"]["point-mass-2"]) == 64
+    assert said["anchors"]["point-mass-2"]["baseline"]["mean_return"] is not None
+    assert said["cells"]["spgl"]["point-mass-2"]["curriculum"]["epsilon"] == 0.05
+    assert json.loads(json.dumps(said)) == said
+
+
+def test_freezing_twice_changes_nothing(plan: Study, tmp_path: Path) -> None:
+    first = freeze.freeze(plan, tmp_path)
+    before = (tmp_path / freeze.NAME).read_bytes()
+    assert freeze.freeze(plan, tmp_path).digest == first.digest
+    assert (tmp_path / freeze.NAME).read_bytes() == before
+    assert [entry["event"] for entry in Ledger(tmp_path).read()] == ["freeze"]
+
+
+def test_an_unfrozen_study_may_run(plan: Study, tmp_path: Path) -> None:
+    assert freeze.check(plan, tmp_path) is None
+
+
+def test_an_unchanged_study_may_run(plan: Study, tmp_path: Path) -> None:
+    freeze.freeze(plan, tmp_path)
+    found = freeze.check(plan, tmp_path)
+    assert found is not None
+    assert found.broken == ""
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"seeds": {"count": 20, "root": 7}}, "runs was frozen as 10 and is now 20."),
+        ({"budget": 70_000}, "cells.default.point-mass-2.budget was frozen as 60000"),
+        (
+            {"statistics": {"smallest_effect": 0.2}},
+            "sesoi was frozen as 0.1 and is now 0.2.",
+        ),
+        ({"seeds": {"count": 10, "root": 8}}, "held_out_contexts.point-mass-2 was frozen as"),
+    ],
+)
+def test_a_silent_change_is_refused_with_what_changed(
+    plan: Study, tmp_path: Path, change: dict, sentence: str
+) -> None:
+    freeze.freeze(plan, tmp_path)
+    for call in (freeze.check, freeze.freeze):
+        with pytest.raises(UserError) as caught:
+            call(changed(plan, **change), tmp_path)
+        assert 'pacebench freeze --amend "reason"' in caught.value.sentences[0]
+        assert any(sentence in said for said in caught.value.sentences)
+        assert len(caught.value.sentences) <= 8
+
+
+def test_an_amendment_is_a_deviation_with_a_reason(plan: Study, tmp_path: Path) -> None:
+    freeze.freeze(plan, tmp_path)
+    more = changed(plan, seeds={"count": 20, "root": 7})
+    frozen = freeze.freeze(more, tmp_path, amend="a longer grant")
+    (amendment,) = frozen.amendments
+    assert amendment.reason == "a longer grant"
+    assert [change.key for change in amendment.changes] == ["runs"]
+    assert frozen.broken == ""  # nothing had been seen by then
+    assert freeze.check(more, tmp_path) is not None
+    with pytest.raises(UserError):
+        freeze.check(plan, tmp_path)
+
+
+def test_a_plan_frozen_or_amended_after_runs_protects_nothing(plan: Study, tmp_path: Path) -> None:
+    late = tmp_path / "late"
+    (late / "runs" / "0").mkdir(parents=True)
+    (late / "runs" / "0" / "run.json").write_text("{}")
+    assert "after 1 run had finished" in freeze.freeze(plan, late).broken
+    early = tmp_path / "early"
+    freeze.freeze(plan, early)
+    (early / "runs" / "0").mkdir(parents=True)
+    (early / "runs" / "0" / "run.json").write_text("{}")
+    more = changed(plan, seeds={"count": 20, "root": 7})
+    assert "amended once after runs" in freeze.freeze(more, early, amend="more").broken
+
+
+def test_an_edited_plan_is_noticed(plan: Study, tmp_path: Path) -> None:
+    freeze.freeze(plan, tmp_path)
+    path = tmp_path / freeze.NAME
+    path.write_text(path.read_text().replace('"runs": 10', '"runs": 5'))
+    with pytest.raises(UserError, match="does not match its hash"):
+        freeze.check(plan, tmp_path)
+    path.write_text("not JSON")
+    with pytest.raises(UserError, match="not a frozen plan"):
+        freeze.check(plan, tmp_path)
+
+
+def test_there_is_nothing_to_amend_without_a_change_or_a_plan(plan: Study, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="never frozen"):
+        freeze.freeze(plan, tmp_path, amend="why not")
+    freeze.freeze(plan, tmp_path)
+    with pytest.raises(UserError, match="has not changed"):
+        freeze.freeze(plan, tmp_path, amend="why not")
+    with pytest.raises(UserError, match="was frozen and has changed"):
+        freeze.freeze(changed(plan, budget=70_000), tmp_path, amend="  ")
+
+
+@pytest.mark.parametrize(
+    ("declared", "pairs"),
+    [
+        ("vs-control", [("b", "a"), ("c", "a")]),
+        ("all-pairs", [("b", "a"), ("c", "a"), ("c", "b")]),
+        ([["c", "b"]], [("c", "b")]),
+    ],
+)
+def test_families(declared: object, pairs: list) -> None:
+    methods = tuple(synthetic.Method("default", 0, 0, label=label) for label in "abc")
+    plan = synthetic.study(methods, comparisons=declared)
+    assert list(freeze.comparisons(plan)) == pairs
