@@ -33,7 +33,7 @@ def coverage(
 
     from harness.cli.output import console
     from harness.errors import UserError
-    from harness.statistics import simulation
+    from harness.statistics import coverage_table, simulation
 
     path = output or Path(simulation.__file__).with_name("coverage.json")
     chosen = tuple(group or simulation.GROUPS)
@@ -48,12 +48,12 @@ def coverage(
         (cell, simulation.simulate(cell))
         for cell in track(cells, "Simulating", console=messages, disable=not messages.is_terminal)
     ]
-    shipped = simulation.read(path) if path.exists() else {}
+    shipped = coverage_table.read(path) if path.exists() else {}
     if check:
-        wrong = simulation.differences(shipped, fresh)
+        wrong = coverage_table.differences(shipped, fresh)
         if wrong:
             raise UserError(*wrong, f"Run `pacebench coverage` to bring {path.name} up to date.")
         console().print(f"{path.name} agrees with the simulations of {len(cells)} cells.")
         return
-    simulation.write(path, {**shipped, **dict(fresh)})
+    coverage_table.write(path, {**shipped, **dict(fresh)})
     console().print(f"Wrote {path} with {len(cells)} simulated cells.")

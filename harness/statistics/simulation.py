@@ -5,11 +5,9 @@ Every cell has its own seed, so any one can be made again alone and must come ou
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -313,54 +311,3 @@ def simulate(cell: Cell, sets: int | None = None) -> list[dict[str, Any]]:
             }
         )
     return rows
-
-
-Table = dict[Cell, list[dict[str, Any]]]
-
-
-def write(path: Path, table: Table) -> None:
-    """Writes the table, one row per line so that changes can be read."""
-    order = {cell: number for number, cell in enumerate(cells())}
-    rows = [
-        json.dumps({"group": cell.group, **row})
-        for cell in sorted(table, key=lambda cell: order[cell])
-        for row in table[cell]
-    ]
-    head = json.dumps({"level": LEVEL, "command": "pacebench coverage"})[1:-1]
-    lines = ",\n  ".join(rows)
-    path.write_text(f'{{{head}, "rows": [\n  {lines}\n]}}\n', encoding="utf-8")
-
-
-def read(path: Path) -> Table:
-    """Reads a table back, by cell; cells that are no longer simulated are left out."""
-    known = set(cells())
-    table: Table = {}
-    for row in json.loads(path.read_text(encoding="utf-8"))["rows"]:
-        cell = Cell(row.pop("group"), row["shape"], row["runs"], row["tasks"])
-        if cell in known:
-            table.setdefault(cell, []).append(row)
-    return table
-
-
-def differences(shipped: Table, fresh: Iterable[tuple[Cell, list[dict[str, Any]]]]) -> list[str]:
-    """Returns one sentence for each row of a table that its simulation does not give again.
-
-    Another machine may round differently and so move single data sets across an end; a share is
-    called different when more than one data set in 500 moved.
-    """
-    sentences = []
-    for cell, rows in fresh:
-        old = {(row["kind"], row["estimand"]): row for row in shipped.get(cell, [])}
-        for row in rows:
-            name = f"{row['kind']} of the {row['estimand']} ({cell.shape}, n = {cell.runs}, " + (
-                f"{cell.tasks} tasks)"
-            )
-            known = old.pop((row["kind"], row["estimand"]), None)
-            if known is None:
-                sentences.append(f"{name} is not in the table.")
-            elif abs(known["coverage"] - row["coverage"]) > 0.002 or known["sets"] != row["sets"]:
-                sentences.append(
-                    f"{name} covers {row['coverage']:.2%}, the table says {known['coverage']:.2%}."
-                )
-        sentences += [f"The {kind} of the {est} is no longer simulated." for kind, est in old]
-    return sentences

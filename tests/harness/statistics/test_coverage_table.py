@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from harness.cli import app
-from harness.statistics import coverage, intervals, simulation
+from harness.statistics import coverage, coverage_table, intervals, simulation
 from harness.statistics.scores import Scores
 from harness.statistics.simulation import Cell
 
@@ -32,30 +33,30 @@ SAMPLE = (
 
 @pytest.mark.parametrize("cell", SAMPLE, ids=lambda c: f"{c.group}-{c.shape}-{c.runs}-{c.tasks}")
 def test_shipped_rows_come_out_again(cell: Cell) -> None:
-    shipped = simulation.read(SHIPPED)
-    assert simulation.differences(shipped, [(cell, simulation.simulate(cell))]) == []
+    shipped = coverage_table.read(SHIPPED)
+    assert coverage_table.differences(shipped, [(cell, simulation.simulate(cell))]) == []
 
 
 @pytest.mark.validation
 def test_the_whole_table_comes_out_again() -> None:
     fresh = [(cell, simulation.simulate(cell)) for cell in simulation.cells()]
-    assert simulation.differences(simulation.read(SHIPPED), fresh) == []
+    assert coverage_table.differences(coverage_table.read(SHIPPED), fresh) == []
 
 
 def test_the_table_is_complete() -> None:
-    assert set(simulation.read(SHIPPED)) == set(simulation.cells())
+    assert set(coverage_table.read(SHIPPED)) == set(simulation.cells())
 
 
 def test_a_false_table_is_noticed(tmp_path: Path) -> None:
     cell = Cell("t", "gaussian", 5, 1)
     fresh = [(cell, simulation.simulate(cell, 500))]
     table = {cell: [dict(row) for row in fresh[0][1]]}
-    assert simulation.differences(table, fresh) == []
+    assert coverage_table.differences(table, fresh) == []
     table[cell][0]["coverage"] -= 0.01
-    assert "the table says" in simulation.differences(table, fresh)[0]
-    assert "not in the table" in simulation.differences({}, fresh)[0]
-    simulation.write(tmp_path / "t.json", dict(fresh))
-    assert simulation.read(tmp_path / "t.json") == dict(fresh)
+    assert "the table says" in coverage_table.differences(table, fresh)[0]
+    assert "not in the table" in coverage_table.differences({}, fresh)[0]
+    coverage_table.write(tmp_path / "t.json", dict(fresh))
+    assert coverage_table.read(tmp_path / "t.json") == dict(fresh)
 
 
 def test_command_checks_and_refuses(tmp_path: Path) -> None:
@@ -72,7 +73,7 @@ def test_command_checks_and_refuses(tmp_path: Path) -> None:
     assert stale.exit_code == 2
     rewritten = runner.invoke(app, ["coverage", "--group", "t", "--output", str(path)])
     assert rewritten.exit_code == 0
-    assert simulation.read(path) == simulation.read(SHIPPED)
+    assert coverage_table.read(path) == coverage_table.read(SHIPPED)
 
 
 def test_lookup_takes_the_nearest_cell_that_is_not_more_favourable() -> None:
@@ -118,3 +119,56 @@ def test_truths_are_true() -> None:
             values = simulation.draw(shape, 1, 200_000, tasks, rng)[0]
             error = values.std() / np.sqrt(values.size)
             assert abs(values.mean() - simulation.truth(shape, tasks, "mean")) < 5 * error
+
+
+DOCS = Path(__file__).parents[3] / "docs" / "statistics.md"
+# What the documentation shows: title, kind, estimand, shapes.
+SHOWN = (
+    ("Welch *t*, mean", "welch-t", "mean", ("gaussian", "skewed", "bimodal", "binary-90")),
+    ("Welch *t*, difference", "welch-t", "difference", ("gaussian", "skewed", "bimodal")),
+    ("rliable's percentile, mean", "percentile (rliable)", "mean", ("gaussian", "binary-90")),
+    ("rliable's percentile, IQM", "percentile (rliable)", "iqm", ("gaussian", "bimodal")),
+    ("expanded percentile, IQM", "expanded-percentile", "iqm", ("gaussian", "skewed", "bimodal")),
+    ("Wilson, success", "wilson", "success", ("binary-37", "binary-90", "fractions")),
+    ("Learned-Miller–Thomas", "learned-miller-thomas", "mean", ("binary-90", "fractions")),
+    (
+        "logit Brunner–Munzel",
+        "logit-brunner-munzel",
+        "improvement",
+        ("gaussian", "bimodal", "binary-90"),
+    ),
+    ("simultaneous *t*, three contrasts", "simultaneous-t", "difference", ("gaussian", "bimodal")),
+    ("profile band", "kolmogorov", "profile", ("gaussian", "bimodal")),
+    ("learning-curve band", "max-t", "curve", ("gaussian", "bimodal")),
+)
+
+
+def _documented() -> str:
+    """Returns the documentation's table, from the shipped one."""
+    found = {
+        (row["kind"], row["estimand"], row["shape"], row["runs"], row["tasks"]): row["coverage"]
+        for rows in coverage_table.read(SHIPPED).values()
+        for row in rows
+    }
+    head = " | ".join(f"n = {runs}" for runs in simulation.RUNS)
+    lines = [f"| Interval | Shape | Tasks | {head} |", "|---|---|---|" + "---|" * 5]
+    for title, kind, estimand, shapes in SHOWN:
+        for shape in shapes:
+            for tasks in simulation.TASKS:
+                cells = [found.get((kind, estimand, shape, n, tasks)) for n in simulation.RUNS]
+                if None not in cells:
+                    shares = " | ".join(f"{100 * cell:.1f}" for cell in cells if cell is not None)
+                    lines.append(f"| {title} | {shape} | {tasks} | {shares} |")
+    return "\n".join(lines)
+
+
+def test_the_documentation_shows_the_shipped_figures() -> None:
+    """`PACEBENCH_GOLDEN=1 pytest …` writes them anew."""
+    begin, end = "<!-- coverage: begin -->\n", "\n<!-- coverage: end -->"
+    text = DOCS.read_text(encoding="utf-8")
+    head, rest = text.split(begin.strip())
+    _, tail = rest.split(end.strip())
+    wanted = f"{head}{begin}{_documented()}{end}{tail}"
+    if os.environ.get("PACEBENCH_GOLDEN"):
+        DOCS.write_text(wanted, encoding="utf-8")
+    assert DOCS.read_text(encoding="utf-8") == wanted
