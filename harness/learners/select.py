@@ -45,20 +45,12 @@ GRIDS: dict[str, dict[str, Any]] = {
     "lunar-lander": {
         "budget": 300_000,
         "fixed": {"n_envs": 16, "n_steps": 128, "batch_size": 128, "norm_reward": True},
-        "tried": {
-            "log_std_init": [0.0, -0.7],
-            "learning_rate": [3e-4, 1e-3],
-            "gae_lambda": [0.95, 0.98],
-        },
+        "tried": {"learning_rate": [3e-4, 1e-3], "gae_lambda": [0.95, 0.98]},
     },
     "ball-catching": {
         "budget": 300_000,
         "fixed": {"n_envs": 20, "n_steps": 200, "batch_size": 200, "norm_reward": True},
-        "tried": {
-            "log_std_init": [-1.0, 0.0],
-            "learning_rate": [3e-4, 1e-3],
-            "norm_obs": [False, True],
-        },
+        "tried": {"log_std_init": [-1.0, 0.0], "norm_obs": [False, True]},
     },
 }
 
