@@ -64,11 +64,18 @@ class Learner(ABC):
     def defaults(cls, setup: str) -> dict[str, Any]:
         """Returns the parameters for one setup, chosen on its initial distribution alone.
 
-        A setup for which nothing was chosen gets the learner's own defaults; γ is always the
-        setup's.
+        A setup that practises the same thing as another (it differs in its target alone) shares
+        its settings; one for which nothing was chosen gets the learner's own defaults. γ is always
+        the setup's.
         """
-        chosen = recorded_settings().get(setup, {}).get(cls.name, {}).get("params", {})
-        return {"gamma": envs.setup(setup).gamma, **chosen}
+        spec = envs.setup(setup)
+        chosen: dict[str, Any] = {}
+        for name, by_learner in recorded_settings().items():
+            if cls.name in by_learner and (name == setup or _same_practice(name, spec)):
+                chosen = by_learner[cls.name]["params"]
+                if name == setup:
+                    break
+        return {"gamma": spec.gamma, **chosen}
 
     @classmethod
     @abstractmethod
@@ -90,6 +97,26 @@ class Learner(ABC):
         seeds: Sequence[RunSeed],
     ) -> Agents:
         """Makes freshly initialised agents, one per seed; imports what is heavy."""
+
+
+def _same_practice(name: str, spec: envs.Setup) -> bool:
+    """Says whether a setup's initial distribution is the same task as another's."""
+    if name not in envs.names():
+        return False
+    other = envs.setup(name)
+    return all(
+        getattr(other, field) == getattr(spec, field)
+        for field in (
+            "environment",
+            "initial_mean",
+            "initial_variance",
+            "lower",
+            "upper",
+            "visible",
+            "gamma",
+            "horizon",
+        )
+    )
 
 
 @cache
