@@ -41,7 +41,10 @@ class Option:
 
 @dataclass(slots=True)
 class Proposal:
-    """What `_propose` wants: the next distribution and how it came about."""
+    """What `_propose` wants: the next distribution and how it came about.
+
+    A scaled family adds its new θ and the relative change (θ' − θ)/θ.
+    """
 
     step: str
     case: str
@@ -50,6 +53,7 @@ class Proposal:
     predicted_value: float | None = None
     iterations: int = 0
     accepted: bool = True
+    relative: Array | None = None
 
 
 class Curriculum(ABC):
@@ -160,7 +164,7 @@ class Curriculum(ABC):
             kl_step=kl_step,
             kl_target_forward=divergence(self.target, new),
             kl_target_reverse=divergence(new, self.target),
-            ess=float(len(v)) if new is old else self._effective_samples(c, old, new),
+            ess=float(len(v)) if new is old else self._effective_samples(c, old, proposal),
             iterations=proposal.iterations,
             accepted=proposal.accepted,
             seconds=(perf_counter_ns() - started) * 1e-9,
@@ -179,8 +183,9 @@ class Curriculum(ABC):
         self.updates += 1
         self.rejected += not proposal.accepted
 
-    def _effective_samples(self, contexts: Array, old: Distribution, new: Distribution) -> float:
-        return effective_samples(new.log_prob(contexts) - old.log_prob(contexts))
+    def _effective_samples(self, contexts: Array, old: Distribution, proposal: Proposal) -> float:
+        logs = proposal.distribution.log_prob(contexts) - old.log_prob(contexts)
+        return effective_samples(logs)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns everything an update changes, as plain JSON-able values."""

@@ -9,6 +9,7 @@ contexts, which is why nothing below over- or underflows where the contexts are 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -21,12 +22,8 @@ from curricula.gaussian import Array, Gaussian, solve_lower
 # the formulas take would leave the range of floating point.
 THETA_LIMITS = (1e-100, 1e100)
 
-
-class Samples(NamedTuple):
-    """One batch relative to the current distribution; diagonal families keep the squares too."""
-
-    displacements: Array
-    squares: Array | None
+# Numbers in a block of rows, half a megabyte.
+BLOCK = 65_536
 
 
 class Statistics(NamedTuple):
@@ -41,7 +38,7 @@ class Statistics(NamedTuple):
         theta_pull: ω, the gradient of KL(ψ‖p) in θ.
         weights: Each value over K and over `unit`.
         unit: The scale that the values were divided by.
-        samples: The batch.
+        contexts: The batch.
     """
 
     slack: float
@@ -52,7 +49,7 @@ class Statistics(NamedTuple):
     theta_pull: Array
     weights: Array
     unit: float
-    samples: Samples
+    contexts: Array
 
 
 class ScaledFamily:
@@ -117,29 +114,24 @@ class ScaledFamily:
         unit = float(np.abs(values).max()) or 1.0
         weights = values / (unit * len(values))
         std = p.std
-        r = contexts - p.mean
         gap = (self.target.mean - p.mean) / std
         mean_weight = float(weights.sum())
-        slope = (weights @ r) / std
         if self.diagonal:
-            r2 = r * r
-            theta_slope = (weights @ r2) / p.variance
-            theta_slope -= mean_weight
-            theta_slope *= 0.5
-            samples = Samples(r, r2)
+            first, second = _moments(contexts, p.mean, weights)
+            slope = first / std
+            theta_slope = 0.5 * (second / p.variance - mean_weight)
             pull = 0.5 * (1.0 - 1.0 / theta - gap * gap)
             theta_gap = 1.0 / theta - 1.0
         else:
-            y = r / std
+            y = (contexts - p.mean) / std
             theta_slope = 0.5 * (weights @ ((y @ self.precision) * y) - mean_weight)
-            samples = Samples(r, None)
             t = 1.0 / np.sqrt(theta)
             pull = 0.5 * (1.0 - t * (self.coupling @ t) - (self.precision @ gap) * gap)
-            gap, slope = solve_lower(p.factor, gap), solve_lower(p.factor, slope)  # type: ignore[arg-type]
+            gap, slope = self.target.decorrelate(gap), self.target.decorrelate(weights @ y)
             theta_slope, pull = solve_lower(self.root, theta_slope), solve_lower(self.root, pull)
             theta_gap = (1.0 / theta - 1.0) @ self.root
         return Statistics(
-            slack / unit, gap, slope, theta_gap, theta_slope, pull, weights, unit, samples
+            slack / unit, gap, slope, theta_gap, theta_slope, pull, weights, unit, contexts
         )
 
     def relative(self, theta_step: Array) -> Array:
@@ -158,21 +150,58 @@ class ScaledFamily:
         trace = 2.0 * float(growth.sum()) + float(growth @ self.coupling @ growth)
         return 0.5 * max(0.0, trace - float(np.log1p(relative).sum()))
 
-    def log_weights(self, samples: Samples, old: Gaussian, new: Gaussian, relative: Array) -> Array:
-        """Returns ln p_new/p_old at each sample."""
-        shift = (new.mean - old.mean) / new.variance
+    def log_weights(self, contexts: Array, old: Gaussian, new: Gaussian, relative: Array) -> Array:
+        """Returns ln p_new/p_old at each context, for the θ-step δθ = relative ∘ θ."""
+        step = new.mean - old.mean
         constant = float(np.log1p(relative).sum())
-        if samples.squares is not None:
+        if self.diagonal:
             # ½(1/v − 1/v') = ½ relative/v', and the cross term is r·δμ/v'.
-            logs = samples.squares @ (0.5 * relative / new.variance)
-            logs += samples.displacements @ shift
-            constant += float(shift @ (new.mean - old.mean))
-            logs -= 0.5 * constant
-            return np.asarray(logs)
-        before = old.whiten(samples.displacements)
-        after = new.whiten(samples.displacements - (new.mean - old.mean))
-        logs = 0.5 * (np.einsum("ij,ij->i", before, before) - np.einsum("ij,ij->i", after, after))
+            shift = step / new.variance
+            constant += float(shift @ step)
+            logs = _quadratic(contexts, old.mean, shift, 0.5 * relative / new.variance)
+        else:
+            r = contexts - old.mean
+            before, after = old.whiten(r), new.whiten(r - step)
+            logs = np.einsum("ij,ij->i", before, before) - np.einsum("ij,ij->i", after, after)
+            logs *= 0.5
         return np.asarray(logs - 0.5 * constant)
+
+
+def _moments(contexts: Array, mean: Array, weights: Array) -> tuple[Array, Array]:
+    """Returns Σ w r and Σ w r² of the displacements r, elementwise."""
+    first = second = np.zeros(())
+    for rows, r in _displacements(contexts, mean):
+        w = weights[rows]
+        first = first + w @ r
+        np.multiply(r, r, out=r)
+        second = second + w @ r
+    return first, second
+
+
+def _quadratic(contexts: Array, mean: Array, linear: Array, square: Array) -> Array:
+    """Returns linear·r + square·r² of each displacement r."""
+    result = np.empty(len(contexts))
+    for rows, r in _displacements(contexts, mean):
+        result[rows] = r @ linear
+        np.multiply(r, r, out=r)
+        result[rows] += r @ square
+    return result
+
+
+def _displacements(contexts: Array, mean: Array) -> Iterator[tuple[slice, Array]]:
+    """Yields contexts less mean in blocks of rows that stay in the cache.
+
+    One buffer serves all blocks: with many dimensions, a fresh K × d temporary would cost more in
+    page faults than the arithmetic does.
+    """
+    count, d = contexts.shape
+    height = min(count, max(1, BLOCK // d))
+    buffer = np.empty((height, d))
+    for start in range(0, count, height):
+        rows = slice(start, min(start + height, count))
+        r = buffer[: rows.stop - start]
+        np.subtract(contexts[rows], mean, out=r)
+        yield rows, r
 
 
 def _sqrt1pm1(x: Array) -> Array:

@@ -180,7 +180,10 @@ class Gaussian:
 
     def whiten(self, displacement: Array) -> Array:
         """Returns L⁻¹v for one displacement (d,) or for each row of (n, d)."""
-        scaled = displacement / self._std
+        return self.decorrelate(displacement / self._std)
+
+    def decorrelate(self, scaled: Array) -> Array:
+        """Returns F⁻¹v with F the Cholesky factor of the correlation matrix."""
         return scaled if self._factor is None else solve_lower(self._factor, scaled)
 
     def unwhiten(self, white: Array) -> Array:

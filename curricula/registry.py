@@ -80,7 +80,9 @@ def make(name: str, **keywords: Any) -> Curriculum:
             raise CurriculumError(f"{name!r} has no option {keyword!r}; its options: {offered}.")
     for required in ("target", "initial"):
         if required not in keywords:
-            raise CurriculumError(f"{name!r} needs a {required} distribution.")
+            raise CurriculumError(
+                f"{name!r} needs the {required} distribution, {required}=Gaussian(…)."
+            )
     return cls(**keywords)
 
 

@@ -31,7 +31,7 @@ class ScaledProblem:
     def __init__(self, family: ScaledFamily, p: Gaussian, theta: Array, stats: Statistics) -> None:
         self.family, self.stats = family, stats
         self.dim = p.dim
-        self._samples = stats.samples.displacements / p.std
+        self._samples = (stats.contexts - p.mean) / p.std
         self._gap = (family.target.mean - p.mean) / p.std
         self._target_scale = 1.0 / np.sqrt(theta)
         self._theta = theta

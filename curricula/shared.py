@@ -14,7 +14,7 @@ from curricula.family import Statistics
 from curricula.gaussian import Array
 from curricula.registry import register
 from curricula.spgl import Move, ScaledSelfPaced
-from curricula.steps import PARALLEL
+from curricula.steps import PARALLEL, beside
 
 
 class JointStep(NamedTuple):
@@ -124,7 +124,7 @@ def _both(stats: Statistics, epsilon: float) -> JointStep:
     w, root_N = _unit(stats.theta_slope)
     along_x, along_pull = float(u @ x), float(w @ pull)
     n, N, b, c = root_n**2, root_N**2, along_x * root_n, along_pull * root_N
-    across_x, across_pull = x - along_x * u, pull - along_pull * w
+    across_x, across_pull = beside(x, u), beside(pull, w)
     rest_x2, rest2 = float(across_x @ across_x), float(across_pull @ across_pull)
     if rest2 <= (PARALLEL**2) * float(pull @ pull):
         rest2 = 0.0

@@ -195,7 +195,6 @@ class Spdl(SpdlProblem):
         self_paced=True,
         trust_region="reverse",
         value_constraint="weighted",
-        optimal="reverse-exact",
         converges_within=1e-3,
         raises_value=True,
     )

@@ -11,7 +11,7 @@ from curricula import steps
 from curricula.base import Common, Proposal, effective_samples
 from curricula.capabilities import Capabilities
 from curricula.errors import CurriculumError
-from curricula.family import THETA_LIMITS, Samples, ScaledFamily, Statistics
+from curricula.family import THETA_LIMITS, ScaledFamily, Statistics
 from curricula.gaussian import Array, Gaussian, as_vector
 from curricula.registry import register
 from curricula.selfpaced import SelfPaced
@@ -52,7 +52,6 @@ class ScaledSelfPaced(SelfPaced):
         self.family = ScaledFamily(self.target)
         self.theta: Array = self.family.theta_of(self.initial)
         self._place(self.initial.mean, self.theta)
-        self._pending: tuple[Samples, Array] | None = None
 
     def _move(self, stats: Statistics, theta: Array, *, converge: bool) -> Move:
         """Returns the step that the statistics of the current iterate call for."""
@@ -79,7 +78,6 @@ class ScaledSelfPaced(SelfPaced):
             linear = float(stats.mean_slope @ move.mean_step)
             linear += float(stats.theta_slope @ move.theta_step)
             predicted = mean_value + stats.unit * linear
-        self._pending = (stats.samples, relative)
         return Proposal(
             step,
             move.case,
@@ -87,14 +85,14 @@ class ScaledSelfPaced(SelfPaced):
             new_theta,
             predicted,
             move.iterations,
+            relative=relative,
         )
 
-    def _effective_samples(self, contexts: Array, old: Any, new: Any) -> float:
-        if self._pending is None:
-            return super()._effective_samples(contexts, old, new)
-        samples, relative = self._pending
-        self._pending = None
-        return effective_samples(self.family.log_weights(samples, old, new, relative))
+    def _effective_samples(self, contexts: Array, old: Any, proposal: Proposal) -> float:
+        new, relative = proposal.distribution, proposal.relative
+        assert isinstance(new, Gaussian)
+        assert relative is not None
+        return effective_samples(self.family.log_weights(contexts, old, new, relative))
 
     def _gaussian(self) -> Gaussian:
         assert isinstance(self._distribution, Gaussian)

@@ -64,7 +64,7 @@ def approach(slack: float, slope: Array, gap: Array, epsilon: float) -> Step:
     # Here the value constraint binds: δ lies in the plane slope·δ = −a, at its point nearest to the
     # gap (case `value`), or where that leaves the ball, on their circle (case `both`).
     unit, along = _direction(slope, slack)
-    across = gap - unit * float(unit @ gap)
+    across = beside(gap, unit)
     across2, room2 = float(across @ across), budget - along * along
     if across2 <= room2:
         return Step(across - unit * along, "value")
@@ -91,13 +91,23 @@ def descend(slack: float, slope: Array, pull: Array, gap: Array, epsilon: float)
     if slack - float(slope @ pull) * (radius / strength) >= 0.0:
         return Step(pull * (-radius / strength), "kl")
     unit, along = _direction(slope, slack)
-    across = pull - unit * float(unit @ pull)
+    across = beside(pull, unit)
     rest = _norm(across)
     if rest <= PARALLEL * strength:
         # The objective is constant on the plane slope·δ = −a; its shortest step is taken.
         return Step(unit * -along, "value")
     room = math.sqrt(max(0.0, budget - along * along))
     return Step(across * (-room / rest) - unit * along, "both")
+
+
+def beside(vector: Array, unit: Array) -> Array:
+    """Returns the part of `vector` orthogonal to `unit`.
+
+    Subtracted twice: where the two are nearly parallel, the first remainder still leans on `unit`
+    by as much rounding as the whole vector has.
+    """
+    rest = vector - unit * float(unit @ vector)
+    return rest - unit * float(unit @ rest)
 
 
 def _direction(slope: Array, slack: float) -> tuple[Array, float]:

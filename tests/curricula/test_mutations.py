@@ -36,7 +36,7 @@ class Printed(Spgl):
         p, K = self.distribution, len(stats.weights)
         values = stats.weights * stats.unit * K
         target = Normal.of(self.target)
-        contexts = p.mean + stats.samples.displacements
+        contexts = stats.contexts
         s = Statistics.of(target, p.mean, theta, contexts, values, self.threshold)
         psi, omega = s.psi, s.omega
         if self.slip == "1 importance ratio inverted":
