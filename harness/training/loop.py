@@ -65,12 +65,7 @@ class Batch:
         if self.iteration == 0:
             self._examine()
         while self.running and self.iteration < task.iterations:
-            self._begin_cohorts()
-            self.agents.iterate(self.practice, self.clock)
-            self.iteration += 1
-            self._end_diverged()
-            with self.clock.phase("curriculum"):
-                self._update_curricula()
+            self.advance()
             self._examine()
             self.hooks.progress(task.rollout_steps * len(self.running))
             if self.iteration < task.iterations:
@@ -82,6 +77,15 @@ class Batch:
             for k in self.running:
                 self._finish(k, Status.OK, "")
         return [self.results[k] for k in sorted(self.results)]
+
+    def advance(self) -> None:
+        """Does one iteration: rollout, policy update, curriculum update where one is due."""
+        self._begin_cohorts()
+        self.agents.iterate(self.practice, self.clock)
+        self.iteration += 1
+        self._end_diverged()
+        with self.clock.phase("curriculum"):
+            self._update_curricula()
 
     def _begin_cohorts(self) -> None:
         rows = []
