@@ -174,6 +174,8 @@ class Coordinator:
         self._learn_rate(task, outcome, len(ours) - len(left))
         if outcome.ending is Ending.STORAGE:
             self.problem = outcome.reason
+        if left and outcome.ending is Ending.DONE:
+            outcome = outcome.model_copy(update={"reason": "what it recorded cannot be read back"})
         if left:
             self._dispose(batch, left, outcome)
 

@@ -10,8 +10,9 @@ from itertools import pairwise
 from harness.seeding import RunSeed
 from harness.study.specs import Cell
 
-# A batch of k seeds takes as long as FIXED + k: the interpreter's work per step is shared.
-FIXED = 4.0
+# A batch of k seeds takes as long as FIXED + k, in seconds of one more seed: the interpreter's work
+# per step is shared. Measured for `ppo` by `python -m benchmarks.runner batches`.
+FIXED = 2.0
 # Beyond this the arrays leave the processor's cache and nothing is gained.
 LARGEST = 32
 

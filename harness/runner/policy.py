@@ -14,7 +14,8 @@ from harness.runner.task import Ending
 # An infrastructure failure is retried with the same seed, at most twice.
 RETRIES = 2
 
-_INFRASTRUCTURE = (Ending.DIED, Ending.MEMORY)
+# Done, and yet something is unfinished: what the worker wrote could not be read back.
+_INFRASTRUCTURE = (Ending.DIED, Ending.MEMORY, Ending.DONE)
 
 
 class Action(Enum):
@@ -52,7 +53,7 @@ def decide(ending: Ending, unfinished: int, failures: int) -> Decision:
         # after running out of memory a smaller batch is the remedy in any case.
         alone = ending is Ending.MEMORY or failures + 1 >= RETRIES
         return Decision(Action.ALONE if alone else Action.TOGETHER, counts=True)
-    if ending in (Ending.RAISED, Ending.TIMEOUT, Ending.DONE):
+    if ending in (Ending.RAISED, Ending.TIMEOUT):
         if unfinished == 1:
             timeout = ending is Ending.TIMEOUT
             return Decision(Action.GIVE_UP, Status.TIMEOUT if timeout else Status.CRASHED)

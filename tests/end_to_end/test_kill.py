@@ -32,8 +32,10 @@ def recorded_bytes(root: Path) -> dict[str, bytes]:
     ],
 )
 def test_a_study_survives_kills_at_random_moments(tmp_path, kills, monkeypatch):
+    # Short batches and many of them: a run may be failed no more than twice.
     cells = [
-        {"label": f"c{i}", "seeds": 2, "points": kills, "seconds": 0.2, "x": i} for i in range(16)
+        {"label": f"c{i}", "seeds": 2, "points": 8, "seconds": 0.2, "x": i}
+        for i in range(kills + 4)
     ]
     root = tmp_path / "killed" / "walks"
     counts = torment(
@@ -45,7 +47,7 @@ def test_a_study_survives_kills_at_random_moments(tmp_path, kills, monkeypatch):
     monkeypatch.setenv("WALK_AT_ONCE", "1")
     planned = [plan_cell(**cell) for cell in cells]
     summary, whole, _ = launch_at(tmp_path / "whole" / "walks", *planned, workers=2)
-    assert summary.statuses == {"ok": 32}
+    assert summary.statuses == {"ok": 2 * len(cells)}
     assert digests(root) == digests(whole.root)
     assert recorded_bytes(root) == recorded_bytes(whole.root)
 

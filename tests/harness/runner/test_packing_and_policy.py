@@ -71,6 +71,11 @@ def test_infrastructure_is_retried_twice_the_last_time_alone():
     assert actions[-1].status is Status.INFRASTRUCTURE
 
 
+def test_a_record_that_cannot_be_read_back_is_not_held_against_the_method():
+    assert decide(Ending.DONE, 1, RETRIES).status is Status.INFRASTRUCTURE
+    assert decide(Ending.DONE, 1, 0).counts
+
+
 def test_out_of_memory_is_retried_in_smaller_batches():
     assert decide(Ending.MEMORY, 5, 0).action is Action.ALONE
 
