@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 
 import curricula
 from harness.verify import PROPERTIES, Subject, attempt, oracle
@@ -50,6 +51,29 @@ def test_taylor_bound_is_attained_by_a_shrinking_variance(epsilon, kappa):
     assert record.case == "free/kl"
     assert record.kl_step == pytest.approx(curricula.taylor_bound(epsilon) * epsilon, rel=1e-9)
     assert record.kl_step > epsilon
+
+
+@pytest.mark.parametrize("epsilon", [0.001, 0.05, 0.24])
+def test_no_step_among_correlated_axes_exceeds_the_taylor_bound(epsilon):
+    """Searches for a θ-step that does: maximises its exact KL on the boundary of the budget."""
+    rng = np.random.default_rng(0)
+    largest = 0.0
+    for _ in range(60):
+        d = int(rng.integers(2, 6))
+        root = rng.normal(size=(d, int(rng.integers(1, d + 1))))
+        covariance = root @ root.T + 10 ** rng.uniform(-4, 1) * np.eye(d)
+        family = curricula.ScaledFamily(curricula.Gaussian(np.zeros(d), covariance))
+
+        def spent(v, family=family):
+            step = v * (2 * math.sqrt(epsilon) / np.linalg.norm(v))
+            return family.theta_kl(family.relative(step))
+
+        # Start from a shrinking of all variances, which is the worst kind in one dimension.
+        start = (-np.ones(d) + 0.5 * rng.normal(size=d)) @ family.root
+        found = minimize(lambda v: -spent(v), start, method="BFGS", options={"maxiter": 60})
+        largest = max(largest, spent(found.x))
+    bound = curricula.taylor_bound(epsilon) * epsilon
+    assert 0.9 * bound < largest <= bound * (1 + 1e-9)
 
 
 def test_the_joint_step_attains_one_plus_kappa():
