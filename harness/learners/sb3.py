@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from harness.learners.base import Capabilities, Learner, LearnerParams
 from harness.learners.ppo import PPO, PPOParams
@@ -40,6 +40,13 @@ class SACParams(LearnerParams):
     ent_coef: Literal["auto"] | float = "auto"
     target_entropy: Literal["auto"] | float = "auto"
     net_arch: tuple[int, ...] = (256, 256)
+
+    @model_validator(mode="after")
+    def _whole(self) -> SACParams:
+        # Otherwise Stable-Baselines3 would take more steps than are counted.
+        if self.n_steps % self.train_freq:
+            raise ValueError(f"n_steps ({self.n_steps}) must be a multiple of train_freq")
+        return self
 
 
 @register("sb3-ppo")

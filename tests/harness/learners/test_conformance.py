@@ -1,0 +1,173 @@
+"""What every registered learner must do; a new one is tested by being registered."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import envs
+from harness import learners
+from harness.records import EVALUATION_COLUMNS, UPDATE_COLUMNS, NoHooks, Status
+from harness.seeding import RunSeed
+from harness.training import train
+from harness.training.clock import PHASES
+from harness.training.playing import Player
+from tests.harness.learners.test_batch_invariance import fingerprint
+from tests.harness.training.cells import make_cell
+
+SEEDS = [RunSeed(root=4, index=i) for i in range(2)]
+TINY: dict[str, dict[str, Any]] = {
+    "sb3-sac": {"net_arch": [16], "batch_size": 32, "n_steps": 130, "train_freq": 10},
+}
+
+
+def tiny_cell(learner: str, **changes: Any) -> Any:
+    params = TINY.get(learner, {"net_arch": [16], "n_envs": 5, "n_steps": 120, "n_epochs": 1})
+    settings: dict[str, Any] = {"budget": 1000, "steps": (500, 1000), "contexts": 5}
+    changes["schedule"] = {"min_episodes": 4, **changes.get("schedule", {})}
+    return make_cell(learner=learner, params=params, **{**settings, **changes})
+
+
+@pytest.fixture(scope="module", params=learners.names())
+def learner(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_a_learner_trains_and_records(learner: str) -> None:
+    hooks = NoHooks()
+    global_streams = torch.get_rng_state().clone(), np.random.get_state()[1].copy()  # type: ignore[index]  # noqa: NPY002
+    results = train(tiny_cell(learner), SEEDS, hooks)
+    assert [r.seed for r in results] == SEEDS
+    assert hooks.results == results
+    for result in results:
+        assert result.status is Status.OK
+        assert result.reason == ""
+        assert result.env_steps >= 1000
+        assert list(result.evaluations) == list(EVALUATION_COLUMNS)
+        assert len({len(c) for c in result.evaluations.values()}) == 1
+        assert set(UPDATE_COLUMNS) <= set(result.updates)
+        assert len(result.updates["iteration"]) >= 1
+        assert len({len(c) for c in result.updates.values()}) == 1
+        json.dumps([result.evaluations, result.updates, result.extras], allow_nan=False)
+        assert set(result.timings) == set(PHASES)
+        assert all(seconds > 0 for seconds in result.timings.values())
+        assert all(a.dtype == np.float32 for a in result.policy.values())
+    assert fingerprint(results[0]) != fingerprint(results[1])
+    again = train(tiny_cell(learner), SEEDS[1:])
+    assert fingerprint(again[0]) == fingerprint(results[1])
+    assert torch.equal(torch.get_rng_state(), global_streams[0])
+    np.testing.assert_array_equal(np.random.get_state()[1], global_streams[1])  # type: ignore[index]  # noqa: NPY002
+
+
+def test_a_stored_policy_acts_as_the_trained_one(learner: str) -> None:
+    cell = tiny_cell(learner)
+    result = train(cell, SEEDS[:1])[0]
+    batch = envs.make_batch(cell.setup, 3, 0)
+    obs = batch.reset(np.tile(batch.setup.initial_mean, (3, 1)))
+    player = Player(cell, SEEDS[0], result.policy)
+    actions = player(obs)
+    assert actions.shape == (3, 2)
+    np.testing.assert_array_equal(actions, Player(cell, SEEDS[0], result.policy)(obs))
+    other = Player(cell, SEEDS[1], result.policy)
+    np.testing.assert_array_equal(actions, other(obs), "the policy must be all in its arrays")
+    noisy = Player(cell, SEEDS[0], result.policy, np.random.default_rng(0))
+    assert not np.array_equal(noisy(obs), actions)
+    low, high = batch.action_space.low, batch.action_space.high
+    assert ((actions >= low) & (actions <= high)).all()
+
+
+def test_what_a_learner_says_about_itself(learner: str) -> None:
+    kind = learners.get(learner)
+    assert kind.doc
+    assert kind.name == learner
+    for setup in envs.names():
+        params = kind.Params.model_validate(kind.defaults(setup))
+        assert params.gamma == envs.setup(setup).gamma  # type: ignore[attr-defined]
+        assert kind.rollout_steps(params) >= kind.copies(params) >= 1
+    with pytest.raises(ValueError, match="no_such"):
+        kind.Params.model_validate({"no_such": 1})
+
+
+def test_a_critic_where_there_is_one(learner: str) -> None:
+    from harness.errors import UserError
+
+    schedule = {"value_signal": "critic"}
+    with pytest.raises(UserError, match="hides it"):
+        train(tiny_cell(learner, setup="point-mass-1", schedule=schedule), SEEDS[:1])
+    if not learners.get(learner).capabilities.critic:
+        with pytest.raises(UserError, match="no critic"):
+            train(tiny_cell(learner, schedule=schedule), SEEDS[:1])
+        return
+    (result,) = train(tiny_cell(learner, schedule=schedule), SEEDS[:1])
+    assert np.isfinite(result.updates["mean_value"]).all()
+
+
+def test_an_off_policy_learner_takes_the_steps_that_are_counted() -> None:
+    with pytest.raises(ValueError, match="multiple of train_freq"):
+        learners.SACParams(n_steps=100, train_freq=30)
+    from harness.learners.sb3_agents import SACAgent
+
+    steps = []
+    iterate = SACAgent.iterate
+
+    def counted(self: SACAgent, *args: Any) -> None:
+        iterate(self, *args)
+        steps.append(self.model.num_timesteps)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SACAgent, "iterate", counted)
+        (result,) = train(tiny_cell("sb3-sac"), SEEDS[:1])
+    assert steps == [520, 1040]
+    assert result.env_steps == 1040
+
+
+def test_the_package_imports_without_a_tensor_library() -> None:
+    script = (
+        "import sys; from harness import learners, training; learners.names(); "
+        "learners.get('ppo').defaults('point-mass-2'); "
+        "assert not {'torch', 'stable_baselines3', 'mujoco'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_an_outside_learner_can_be_registered() -> None:
+    @learners.register("test-learner")
+    class Mine(learners.PPO):
+        doc = "A learner of one's own."
+
+    try:
+        assert "test-learner" in learners.names()
+        (result,) = train(tiny_cell("test-learner"), SEEDS[:1])
+        assert result.status is Status.OK
+    finally:
+        learners.unregister("test-learner")
+    with pytest.raises(LookupError, match="did you mean 'ppo'"):
+        learners.get("pppo")
+
+
+@pytest.mark.parametrize("gain", ["hidden", "action", "value"])
+def test_orthogonal_initialisation_has_stable_baselines3s_gains(gain: str) -> None:
+    from harness.learners.batched.agents import BatchedPPO
+
+    batch = envs.make_batch("point-mass-2", 1, 0)
+    params = learners.PPOParams(log_std_init=0.7)
+    agents = BatchedPPO(params, batch.observation_space, batch.action_space, SEEDS)
+    arrays = agents.policy(1)
+    for name, array in arrays.items():
+        if name.endswith("bias"):
+            assert not array.any()
+    chosen, size = {
+        "hidden": ("mlp_extractor.policy_net.2.weight", np.sqrt(2)),
+        "action": ("action_net.weight", 0.01),
+        "value": ("value_net.weight", 1.0),
+    }[gain]
+    weight = arrays[chosen].astype(np.float64)
+    np.testing.assert_allclose(weight @ weight.T, size**2 * np.eye(len(weight)), atol=1e-5)
+    np.testing.assert_allclose(arrays["log_std"], 0.7)
+    assert not np.array_equal(weight, agents.policy(0)[chosen])

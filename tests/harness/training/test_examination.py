@@ -1,0 +1,128 @@
+"""The examination: who is asked what, and that nobody's training notices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import envs
+from harness.records import EVALUATION_COLUMNS, RunResult
+from harness.seeding import RunSeed, StudyRole, study_sequence
+from harness.study.specs import EvaluationCell
+from harness.training import train
+from harness.training.examination import SIDE_CONTEXTS, Examiner, held_out_contexts
+from harness.training.playing import Player
+from tests.harness.training.cells import curriculum_of, make_cell
+
+SETUP = envs.setup("point-mass-2")
+
+
+def evaluation(contexts: int = 30, root: int = 3) -> EvaluationCell:
+    return EvaluationCell(steps=(100,), contexts=contexts, root=root)
+
+
+@pytest.fixture(scope="module")
+def result() -> RunResult:
+    cell = make_cell(budget=3000, steps=(1000, 3000), contexts=30)
+    return train(cell, [RunSeed(root=1, index=0)])[0]
+
+
+def test_contexts_depend_on_setup_root_and_number_alone() -> None:
+    one = held_out_contexts(SETUP, evaluation())
+    np.testing.assert_array_equal(one, held_out_contexts(SETUP, evaluation()))
+    np.testing.assert_array_equal(one[:10], held_out_contexts(SETUP, evaluation(10)))
+    assert not np.array_equal(one, held_out_contexts(SETUP, evaluation(root=4)))
+    initial = held_out_contexts(SETUP, evaluation(), "initial")
+    assert len(initial) == SIDE_CONTEXTS
+    # Drawn from the distribution they are said to be from.
+    many = held_out_contexts(SETUP, evaluation(4000))
+    np.testing.assert_allclose(many.mean(axis=0), SETUP.target_mean, atol=0.08)
+    np.testing.assert_allclose(many.var(axis=0), SETUP.target_variance, rtol=0.1)
+
+
+def test_every_context_is_played_exactly_once(result: RunResult) -> None:
+    found = result.evaluations
+    assert list(found) == list(EVALUATION_COLUMNS)
+    keys = list(
+        zip(*(found[k] for k in ("step", "distribution", "policy", "context")), strict=True)
+    )
+    expected = [
+        (step, distribution, policy, i)
+        for step in (1000, 3000)
+        for distribution, policy, n in (
+            ("target", "deterministic", 30),
+            ("target", "stochastic", 30),
+            ("initial", "deterministic", 20),
+            ("current", "deterministic", 20),
+        )
+        for i in range(n)
+    ]
+    assert keys == expected
+    assert min(found["length"]) >= 1
+    assert max(found["length"]) == SETUP.horizon
+
+
+@pytest.mark.parametrize("index", [0, 7, 29])
+def test_a_recorded_episode_can_be_replayed_from_the_final_policy(
+    result: RunResult, index: int
+) -> None:
+    """The record, the stored policy and the single environment tell the same story."""
+    cell = make_cell(budget=3000, steps=(1000, 3000), contexts=30)
+    player = Player(cell, result.seed, result.policy)
+    env = envs.make("point-mass-2")
+    context = held_out_contexts(SETUP, cell.evaluation)[index]
+    luck = study_sequence(cell.evaluation.root, StudyRole.EPISODES, 2, index)
+    obs, _ = env.reset(seed=luck, options={"context": context})
+    total, length, over = 0.0, 0, False
+    while not over:
+        obs, reward, terminated, truncated, info = env.step(player(obs[None])[0])
+        total, length, over = total + reward, length + 1, terminated or truncated
+    found = result.evaluations
+    kinds = list(zip(found["step"], found["distribution"], found["policy"], strict=True))
+    row = kinds.index((3000, "target", "deterministic")) + index
+    assert found["length"][row] == length
+    assert found["success"][row] == info["success"]
+    # Single and stacked products round differently.
+    assert found["return"][row] == pytest.approx(total, rel=1e-3)
+
+
+def test_all_methods_and_seeds_face_the_same_luck() -> None:
+    """A policy that ignores everything returns the same for every seed and curriculum."""
+
+    class Fixed:
+        count = 2
+
+        def act(self, obs: np.ndarray, noise: np.ndarray) -> np.ndarray:
+            return np.broadcast_to([0.0, -3.0], (*obs.shape[:2], 2)) + 0.0
+
+    columns = []
+    for name, roots in (("initial", (1, 2)), ("default", (8, 9))):
+        seeds = [RunSeed(root=r, index=0) for r in roots]
+        examiner = Examiner(SETUP, evaluation(), seeds)
+        paced = [curriculum_of(name, SETUP) for _ in seeds]
+        found = examiner.examine(Fixed(), paced, 0, 100, [0, 1])  # type: ignore[arg-type]
+        columns += [found[0], found[1]]
+    stop = next(i for i, d in enumerate(columns[0]["distribution"]) if d == "current")
+    for column in columns[1:]:
+        assert column["return"][:stop] == columns[0]["return"][:stop]
+    # The current distribution is each curriculum's own.
+    assert columns[0]["return"][stop:] != columns[2]["return"][stop:]
+
+
+def test_deterministic_episodes_do_not_depend_on_the_point_of_the_grid(result: RunResult) -> None:
+    """Stochastic noise is drawn anew for each point; contexts and luck are not."""
+    seeds = [result.seed]
+    cell = make_cell(budget=3000, steps=(1000, 3000), contexts=30)
+    batch = envs.make_batch(SETUP, 1, 0)
+    from harness import learners
+
+    agents = learners.get("ppo").build(
+        cell.learner.params, batch.observation_space, batch.action_space, seeds
+    )
+    agents.load_policy(0, result.policy)
+    examiner = Examiner(SETUP, cell.evaluation, seeds)
+    paced = [curriculum_of("initial", SETUP)]
+    one, other = (examiner.examine(agents, paced, p, 0, [0])[0]["return"] for p in (0, 1))
+    assert one[:30] == other[:30]
+    assert one[30:60] != other[30:60]
+    assert one[60:80] == other[60:80]

@@ -1,0 +1,61 @@
+"""`pacebench play`: an episode of a stored policy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from harness.cli.app import app
+from harness.records import Status
+from harness.seeding import RunSeed
+from harness.store.runs import failed, write_run
+from harness.study.specs import Run
+from harness.training import train
+from tests.harness.training.cells import make_cell
+
+cli = CliRunner()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    cell = make_cell(budget=1000, steps=(1000,), contexts=2, params={"norm_obs": True})
+    seed = RunSeed(root=0, index=0)
+    run = Run(cell=cell, seed=seed)
+    path = tmp_path_factory.mktemp("runs") / run.run_id()
+    write_run(path, run, train(cell, [seed])[0], {})
+    return path
+
+
+@pytest.mark.parametrize("arguments", [[], ["--stochastic", "--seed", "3"], ["--context", "0,4,2"]])
+def test_an_episode_is_drawn(folder: Path, tmp_path: Path, arguments: list[str]) -> None:
+    out = tmp_path / "episode.png"
+    done = cli.invoke(app, ["play", str(folder), "--out", str(out), *arguments])
+    assert done.exit_code == 0, done.output
+    assert out.read_bytes()[:4] == b"\x89PNG"
+    assert "return" in done.output
+
+
+def test_an_animation_moves(folder: Path, tmp_path: Path) -> None:
+    from PIL import Image
+
+    out = tmp_path / "episode.gif"
+    assert cli.invoke(app, ["play", str(folder), "--out", str(out)]).exit_code == 0
+    with Image.open(out) as image:
+        assert getattr(image, "n_frames", 1) > 5
+
+
+def test_mistakes_are_named(folder: Path, tmp_path: Path) -> None:
+    run = Run(cell=make_cell(), seed=RunSeed(root=0, index=1))
+    unlucky = tmp_path / run.run_id()
+    write_run(unlucky, run, failed(run, Status.DIVERGED, "It broke."), {})
+    for path, out, expected in (
+        (tmp_path / "nowhere", "a.png", "no finished run"),
+        (unlucky, "a.png", "left no policy"),
+        (folder, "a.jpeg", ".png or .gif"),
+    ):
+        done = cli.invoke(app, ["play", str(path), "--out", str(tmp_path / out)])
+        assert done.exit_code == 2
+        assert expected in done.output
+        assert "Traceback" not in done.output
