@@ -16,7 +16,7 @@ import pandas as pd
 
 from envs.setup import Anchors, Setup
 from harness.errors import UserError
-from harness.records import Status
+from harness.records import EVALUATION_COLUMNS, Status
 from harness.statistics import estimands
 from harness.statistics.missing import FLOORED
 from harness.study.models import Study
@@ -219,6 +219,9 @@ def _how(status: str) -> str:
 
 def _examined(evaluations: pd.DataFrame) -> pd.DataFrame:
     """Returns the episodes that count: deterministic policy, target distribution."""
+    if evaluations.empty:
+        # Where no run has recorded an episode, the frame has no such columns to choose by.
+        return pd.DataFrame(columns=[*KEY, *EVALUATION_COLUMNS])
     chosen = evaluations["current"] & (evaluations["distribution"] == "target")
     return evaluations[chosen & (evaluations["policy"] == "deterministic")]
 

@@ -233,11 +233,12 @@ def limitations(view: View) -> list[str]:
     )
     unknown = sum(cell.unresolved for cell in view.analysis.accounting)
     if unknown:
-        said.append(f"What the {unknown} runs without a result would have scored.")
+        runs = f"{unknown} run{'s' if unknown > 1 else ''}"
+        said.append(f"What the {runs} without a result would have scored.")
     floored = sum(cell.floored for cell in view.analysis.accounting)
     if floored:
         said.append(
-            f"How the {floored} failed runs would have ended: they score the floor by rule."
+            f"How failed runs would have ended ({floored} here): they score the floor by rule."
         )
     if study.schedule.value_signal == "critic":
         said.append("How curricula fare on realised returns: they were paced by the critic.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from harness.report.document import Document, Section
 from harness.report.figures.lines import short_count
@@ -25,8 +25,8 @@ SECTIONS: tuple[Callable[[View], Section], ...] = (
 )
 
 
-def document(view: View) -> Document:
-    """Returns the whole report of a view."""
+def document(view: View, sections: Sequence[Callable[[View], Section]] = SECTIONS) -> Document:
+    """Returns the report of a view, whole unless only some sections are asked for."""
     study, n = view.study, view.analysis.runs
     return Document(
         title=study.name,
@@ -39,5 +39,5 @@ def document(view: View) -> Document:
             f"{short_count(study.budget)} steps per run",
         ],
         exploratory=view.analysis.exploratory,
-        sections=[section(view) for section in SECTIONS],
+        sections=[section(view) for section in sections],
     )
