@@ -21,7 +21,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
 from collections.abc import Callable  # noqa: E402
-from time import perf_counter  # noqa: E402
+from time import perf_counter, process_time  # noqa: E402
 
 import numpy as np  # noqa: E402
 
@@ -30,12 +30,16 @@ import curricula  # noqa: E402
 LIMIT = 3.0
 
 
+CLOCKS = {"wall": perf_counter, "cpu": process_time}
+clock = CLOCKS["wall"]
+
+
 def timed(action: Callable[[], object], repeats: int) -> float:
     """Returns the seconds of one call, averaged over `repeats`."""
-    started = perf_counter()
+    started = clock()
     for _ in range(repeats):
         action()
-    return (perf_counter() - started) / repeats
+    return (clock() - started) / repeats
 
 
 def updater(name: str, d: int, samples: int, seed: int) -> Callable[[], object]:
@@ -73,6 +77,25 @@ def bare(d: int, samples: int, seed: int) -> Callable[[], object]:
     def statistics() -> object:
         r = contexts - mean
         return values @ r, values @ (r * r)
+
+    return statistics
+
+
+def blocked(d: int, samples: int, seed: int) -> Callable[[], object]:
+    """Returns the same pass in blocks of rows that stay in the cache: the best NumPy can do."""
+    rng = np.random.default_rng([seed, d])
+    contexts, values, mean = rng.normal(size=(samples, d)), rng.normal(size=samples), np.zeros(d)
+    height = max(1, 65_536 // d)
+
+    def statistics() -> object:
+        first, second = np.zeros(d), np.zeros(d)
+        for start in range(0, samples, height):
+            w = values[start : start + height]
+            r = contexts[start : start + height] - mean
+            first += w @ r
+            r *= r
+            second += w @ r
+        return first, second
 
     return statistics
 
@@ -118,15 +141,17 @@ def scaling(samples: int, rounds: int) -> bool:
     print(f"closed form over one bare pass over the contexts, K = {samples}, diagonal")
     within = True
     for d in (3, 1000, 10_000):
-        ratio = compare(
-            f"d = {d}: spgl / bare statistics",
-            updater("spgl", d, samples, 0),
-            bare(d, samples, 0),
-            rounds,
-            (3, 3) if d > 3 else (50, 50),
-        )
-        within = within and (d == 3 or ratio <= LIMIT)
-    print(f"within {LIMIT:g}× at d = 1000 and 10 000: {'yes' if within else 'NO'}")
+        for label, reference in (("one pass", bare), ("one pass in blocks", blocked)):
+            ratio = compare(
+                f"d = {d}: spgl / {label}",
+                updater("spgl", d, samples, 0),
+                reference(d, samples, 0),
+                rounds,
+                (3, 3) if d > 3 else (50, 50),
+            )
+            # The limit is against the plain pass; the other shows what that owes to page faults.
+            within = within and (d == 3 or reference is blocked or ratio <= LIMIT)
+    print(f"within {LIMIT:g}× of a plain pass at d = 1000 and 10 000: {'yes' if within else 'NO'}")
     return within
 
 
@@ -137,7 +162,13 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=100, help="contexts per update, K")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--dimensions", type=int, nargs="+", default=[3, 10, 30])
+    parser.add_argument(
+        "--clock", choices=list(CLOCKS), default="wall", help="cpu time suits a busy machine"
+    )
     options = parser.parse_args()
+    global clock
+    clock = CLOCKS[options.clock]
+    print(f"{options.clock} time, one thread")
     within = True
     if options.only != "solvers":
         within = scaling(options.samples, options.rounds)
