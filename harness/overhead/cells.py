@@ -101,7 +101,7 @@ class Cell:
 
 
 class CellStore:
-    """The cells in a folder, one compressed JSON file each, rewritten atomically after every block."""
+    """The cells in a folder, one compressed JSON file each, rewritten after every block."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = make_folder(folder)

@@ -60,7 +60,7 @@ class Instance:
 
     @property
     def slack(self) -> float:
-        """a = V̄ − V₋."""
+        """The slack a = V̄ − V₋."""
         return float(self.values.mean()) - self.threshold
 
     @property
@@ -113,7 +113,8 @@ def synthetic(d: int, size: int, index: int, *, seed: int, epsilon: float) -> In
     gap = far * gap0  # in units of the current standard deviation
     current = curricula.Gaussian(target.mean - gap * std * np.sqrt(theta), std**2 * theta)
     z = rng.standard_normal((size, d))
-    slope = 0.7 * gap0 / np.linalg.norm(gap0) + 0.7 * direction / np.linalg.norm(direction)
+    # Unequal parts: in one dimension equal ones could cancel.
+    slope = 0.8 * gap0 / np.linalg.norm(gap0) + 0.6 * direction / np.linalg.norm(direction)
     logits = -(z @ (slope / np.linalg.norm(slope))) + 0.5 * rng.standard_normal(size)
     values = 10.0 / (1.0 + np.exp(-logits))
     z *= current.std

@@ -10,6 +10,8 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import psutil
+
 from harness.overhead.machine import pinned_environment
 
 START_SECONDS = 120.0  # to import, to build instances: long, because the machine may be busy
@@ -73,6 +75,30 @@ class Worker:
             said = "".join(self._errors).strip().splitlines()
             raise WorkerError(said[-1] if said else f"a measuring process ended with code {code}")
         return None
+
+    def next_within(self, seconds: float) -> dict[str, Any] | None:
+        """Returns the next finding, as long as it takes no more than so much processor time.
+
+        On a busy machine a process may wait long for its turn, which is not the method's doing.
+
+        Raises:
+            TimeoutError: It takes more.
+            WorkerError: The process failed.
+        """
+        begun = self._processor_seconds()
+        while True:
+            try:
+                return self.next(timeout=0.1)
+            except TimeoutError:
+                if self._processor_seconds() - begun > seconds:
+                    raise
+
+    def _processor_seconds(self) -> float:
+        try:
+            spent = psutil.Process(self._process.pid).cpu_times()
+        except psutil.Error:
+            return 0.0
+        return float(spent.user + spent.system)
 
     def _read_lines(self) -> None:
         assert self._process.stdout is not None

@@ -1,4 +1,4 @@
-"""Records the updates of real training runs: contexts, values and the distribution they are from."""
+"""Records the updates of real training runs: contexts, values, and where they were drawn from."""
 
 from __future__ import annotations
 

@@ -93,8 +93,8 @@ def _probe(cell: Cell, names: list[str], settings: Settings) -> None:
         try:
             with Worker(job) as worker:
                 worker.next(START_SECONDS)
-                timeout = START_SECONDS
-                while (line := worker.next(timeout)) is not None:
+                patience = START_SECONDS
+                while (line := worker.next_within(patience)) is not None:
                     current = line["curriculum"]
                     if "failed" in line:
                         why = "over" if line["failed"] == "memory" else "failed"
@@ -103,7 +103,7 @@ def _probe(cell: Cell, names: list[str], settings: Settings) -> None:
                         taken[current].append(line["seconds"])
                     left = len(indices) * settings.limit - sum(taken[current])
                     # Half a second is for building the curriculum, which is not timed.
-                    timeout = max(left, 0.0) + 0.5 if "starting" in line else START_SECONDS
+                    patience = max(left, 0.0) + 0.5 if "starting" in line else START_SECONDS
         except TimeoutError:
             cell.probes[current] = {"over": own, "attempted": True}
         except WorkerError as error:
@@ -176,9 +176,9 @@ def _measure(
     found: dict[str, Any] = {}
     for line in findings(job, patience):
         found = line
+    for position, staying in found.pop("staying").items():
+        cell.answers[indices[int(position)]] = {"staying": staying}
     for label, answers in found.pop("answers").items():
         for position, answer in answers.items():
-            cell.answers.setdefault(indices[int(position)], {})[label] = answer
-    for index in indices:
-        cell.answers.setdefault(index, {})
+            cell.answers[indices[int(position)]][label] = answer
     cell.blocks[number] = found | {"indices": indices}

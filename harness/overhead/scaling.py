@@ -19,6 +19,7 @@ from harness.statistics import welch
 # Work dominates where the update takes this many times the cheapest one.
 DOMINATES = 3.0
 _MINIMUM_CELLS = 6
+_MINIMUM_WORKING = 4
 
 
 @dataclass(frozen=True)
@@ -61,24 +62,28 @@ def fit(d: Floats, size: Floats, times: Floats) -> Scaling | None:
     """Fits exponents to times (blocks, cells) at the cells' d and K.
 
     Returns:
-        None where fewer than six cells, or fewer than three different d, are there.
+        None where fewer than six cells or three different d are there, or where work dominates the
+        fixed cost in fewer than four cells: the exponents would be those of noise.
     """
     varied = len(set(size.tolist())) >= 3
     if times.shape[1] < _MINIMUM_CELLS or len(set(d.tolist())) < 3:
         return None
     logs = np.log(times)
+    middle = np.exp(logs.mean(axis=0))
+    working = int((middle > DOMINATES * middle.min()).sum())
+    if working < _MINIMUM_WORKING:
+        return None
     start = _start(d, size, logs.mean(axis=0), varied)
     fits = np.array([_fit_block(d, size, block, start, varied) for block in logs])
     mean = _fit_block(d, size, logs.mean(axis=0), start, varied)
     misfit = float(np.abs(_model(mean, d, size) - logs.mean(axis=0)).max())
-    middle = np.exp(logs.mean(axis=0))
     work = d * size
     return Scaling(
         d=_exponent(fits[:, 2]),
         size=_exponent(fits[:, 3]) if varied else None,
         fixed=float(np.median(np.exp(fits[:, 0]))),
         cells=times.shape[1],
-        working=int((middle > DOMINATES * middle.min()).sum()),
+        working=working,
         misfit=misfit,
         range=(int(work.min()), int(work.max())),
     )

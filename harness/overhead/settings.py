@@ -28,7 +28,8 @@ class Settings(Frozen):
         curricula: Registered names, all timed in every cell.
         blocks: Replicates per cell, each a fresh process.
         check_blocks: Replicates of the self-check (A/A and an injected slowdown).
-        limit: Seconds that a single update may take; what takes longer is shown as "> limit".
+        limit: Seconds of processor time that an update may take on average; what takes longer is
+            shown as "> limit". On an idle machine that is the wall clock's time too.
         share: Seconds that a quick curriculum is timed for in either half of a block.
         process: Seconds that one process is meant to take; decides the updates per block.
         warm_up: Untimed updates of each curriculum before its first timed one.

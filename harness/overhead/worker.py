@@ -12,14 +12,14 @@ import json
 import sys
 import traceback
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import Any
 
 import numpy as np
 
 from harness.overhead import machine
 from harness.overhead.instances import Instance, load_stream, synthetic
-from harness.overhead.quality import judge, problem_of
+from harness.overhead.quality import judge, problem_of, staying
 from harness.overhead.timing import Entry, Replay, passes_for, time_block
 
 
@@ -35,7 +35,7 @@ def instances_of(source: dict[str, Any], indices: list[int]) -> list[Instance]:
 
 
 def probe(job: dict[str, Any]) -> None:
-    """Says how long each curriculum takes on a few instances, one line each.
+    """Says how much processor time each curriculum takes on a few instances, one line each.
 
     A line goes out before every update, so that the parent knows which one it waits for.
     """
@@ -45,9 +45,9 @@ def probe(job: dict[str, Any]) -> None:
             _say({"curriculum": name, "number": number, "starting": True})
             try:
                 curriculum = instance.make(name)
-                started = perf_counter()
+                started = process_time()
                 curriculum.update(instance.contexts, instance.values)
-                seconds = perf_counter() - started
+                seconds = process_time() - started
             except MemoryError:
                 _say({"curriculum": name, "number": number, "failed": "memory"})
                 break
@@ -62,6 +62,7 @@ def block(job: dict[str, Any]) -> None:
     instances = instances_of(job["source"], job["indices"])
     entries = [Entry(**entry) for entry in job["entries"]]
     found: dict[str, Any] = {"times": {}, "answers": {}, "failed": {}}
+    found["staying"] = {str(i): staying(instances[i]).to_dict() for i in job["judge"]}
     guesses: dict[str, float] = job["seconds"]
     replays: dict[str, Replay] = {}
     for entry in entries:

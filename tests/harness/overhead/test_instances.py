@@ -1,0 +1,90 @@
+"""Instances: reproducible, consistent with the distribution they name, of every kind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.errors import UserError
+from harness.overhead.instances import (
+    KINDS,
+    SYNTHETIC_INSTANCES,
+    RecordedStream,
+    load_stream,
+    recorded_choice,
+    save_stream,
+    spread_over,
+    synthetic,
+)
+
+
+@pytest.mark.parametrize("d", [1, 3, 50])
+def test_contexts_are_sampled_from_the_current_distribution(d):
+    instance = synthetic(d, 4000, 0, seed=5, epsilon=0.05)
+    z = (instance.contexts - instance.current.mean) / instance.current.std
+    assert abs(z.mean()) < 5 / np.sqrt(z.size)
+    assert abs(z.var() - 1) < 5 * np.sqrt(2 / z.size)
+
+
+def test_instances_are_the_same_in_every_process_and_differ_from_each_other():
+    one, same = (synthetic(3, 16, 2, seed=5, epsilon=0.05) for _ in range(2))
+    np.testing.assert_array_equal(one.contexts, same.contexts)
+    np.testing.assert_array_equal(one.values, same.values)
+    other = synthetic(3, 16, 4, seed=5, epsilon=0.05)
+    assert not np.array_equal(one.contexts, other.contexts)
+    np.testing.assert_array_equal(one.target.mean, other.target.mean)
+
+
+@pytest.mark.parametrize("d", [1, 3, 100])
+def test_every_kind_of_step_occurs(d):
+    stream = [synthetic(d, 64, i, seed=5, epsilon=0.05) for i in range(SYNTHETIC_INSTANCES)]
+    steps, cases = set(), set()
+    for instance, kind in zip(stream, KINDS, strict=True):
+        curriculum = instance.make("spgl")
+        record = curriculum.update(instance.contexts, instance.values)
+        assert (record.step == "performance") == (kind == "performance")
+        steps.add(record.step)
+        cases |= set(record.case.split("/"))
+        if kind == "near":
+            assert record.case == "free/free"
+    assert steps == {"performance", "convergence"}
+    # In one dimension both constraints cannot bind at different points.
+    assert {"free", "kl", "value" if d == 1 else "both"} <= cases
+
+
+def test_a_recorded_stream_survives_the_file(tmp_path):
+    instances = tuple(synthetic(3, size, 1, seed=5, epsilon=0.05) for size in (8, 12, 8))
+    # One stream has one target and one threshold.
+    first = instances[0]
+    instances = tuple(
+        type(i)(first.target, i.current, i.contexts, i.values, first.threshold, 0.05)
+        for i in instances
+    )
+    save_stream(tmp_path / "s.npz", RecordedStream("s", {"setup": "x"}, instances))
+    loaded = load_stream(tmp_path / "s.npz")
+    assert (loaded.name, loaded.source, loaded.dim, loaded.size) == ("s", {"setup": "x"}, 3, 8)
+    for a, b in zip(loaded.instances, instances, strict=True):
+        np.testing.assert_array_equal(a.contexts, b.contexts)
+        np.testing.assert_array_equal(a.values, b.values)
+        np.testing.assert_array_equal(a.current.mean, b.current.mean)
+        np.testing.assert_array_equal(a.current.variance, b.current.variance)
+        assert (a.threshold, a.epsilon) == (b.threshold, b.epsilon)
+
+
+def test_a_file_that_is_no_stream_is_refused(tmp_path):
+    (tmp_path / "s.npz").write_bytes(b"nonsense")
+    with pytest.raises(UserError, match="recorded anew"):
+        load_stream(tmp_path / "s.npz")
+
+
+@pytest.mark.parametrize("wanted", [1, 3, 10, 15])
+def test_blocks_cover_all_instances_evenly(wanted):
+    seen = [i for block in range(10) for i in spread_over(10, wanted, block)]
+    counts = np.bincount(seen, minlength=10)
+    assert counts.min() == counts.max() == min(wanted, 10)
+
+
+def test_the_choice_of_a_recording_spans_it():
+    instances = [object()] * 37
+    chosen = recorded_choice(instances, 20)
+    assert (chosen[0], chosen[-1], len(chosen)) == (0, 36, 20)

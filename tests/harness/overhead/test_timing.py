@@ -1,0 +1,91 @@
+"""How a block is run: order, restoring, clocks."""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import curricula
+from harness.overhead import timing
+from harness.overhead.instances import synthetic
+from harness.overhead.timing import Entry, Replay, passes_for, schedule, time_block
+
+
+@given(
+    st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 30), min_size=1),
+    st.integers(0, 2**32 - 1),
+)
+def test_schedule_is_a_palindrome_with_every_pass_in_it(passes, seed):
+    order = [x for labels in schedule(passes, np.random.default_rng(seed)) for x in labels]
+    assert order == order[::-1]
+    assert Counter(order) == {label: 2 * count for label, count in passes.items()}
+
+
+def test_the_only_pass_of_a_slow_curriculum_falls_amid_the_quick_ones():
+    rounds = schedule({"quick": 20, "slow": 1}, np.random.default_rng(0))
+    first, second = [r for r, labels in enumerate(rounds) if "slow" in labels]
+    assert 5 <= first <= 14
+    assert first + second == len(rounds) - 1
+
+
+@pytest.mark.parametrize("name", curricula.names())
+def test_every_replayed_update_starts_from_the_recorded_state(name):
+    instance = synthetic(2, 16, 1, seed=3, epsilon=0.05)
+    replay = Replay(Entry(name, name), [instance])
+    first, p = replay.solve(0)
+    replay.time(0)
+    second, q = replay.solve(0)
+    a, b = first.to_dict(), second.to_dict()
+    del a["seconds"], b["seconds"]
+    assert json.dumps(a) == json.dumps(b)
+    np.testing.assert_array_equal(p.mean, q.mean)
+    np.testing.assert_array_equal(p.variance, q.variance)
+
+
+class Ticking:
+    """A clock that moves by a fixed step whenever it is read."""
+
+    def __init__(self, step):
+        self.now, self.step = 0, step
+
+    def __call__(self):
+        self.now += self.step
+        return self.now
+
+
+def test_slowdown_stretches_the_timed_region_by_its_factor(monkeypatch):
+    instance = synthetic(1, 16, 0, seed=3, epsilon=0.05)
+    clock = Ticking(10)
+    monkeypatch.setattr(timing, "perf_counter_ns", clock)
+    plain = Replay(Entry("default", "default"), [instance])
+    slowed = Replay(Entry("slow", "default", slowdown=100.0), [instance])
+    assert plain.time(0)[0] == 10
+    # The update takes one tick; waiting ends at the first reading beyond 100 ticks.
+    assert 1000 <= slowed.time(0)[0] <= 1030
+
+
+def test_block_times_every_entry_and_leaves_the_collector_alone():
+    instances = [synthetic(2, 16, i, seed=3, epsilon=0.05) for i in (0, 1)]
+    entries = [Entry("spgl", "spgl"), Entry("twin", "spgl"), Entry("default", "default")]
+    replays = {entry.label: Replay(entry, instances) for entry in entries}
+    assert gc.isenabled()
+    frozen = gc.get_freeze_count()
+    found = time_block(replays, {"spgl": 3, "twin": 3, "default": 2}, np.random.default_rng(0))
+    assert gc.isenabled()
+    assert gc.get_freeze_count() == frozen
+    assert set(found) == {"spgl", "twin", "default"}
+    for times in found.values():
+        assert times.wall.shape == times.cpu.shape == (2,)
+        assert (times.wall > 0).all()
+
+
+def test_passes_fill_the_share_and_are_at_least_one():
+    assert passes_for(1e-4, 10, 0.02) == 20
+    assert passes_for(3.0, 1, 0.02) == 1
+    assert passes_for(1e-9, 1, 10.0) == timing.MAXIMUM_PASSES
