@@ -27,6 +27,7 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("anchors", "harness.cli.anchors", "anchors"),
     ("coverage", "harness.cli.coverage", "coverage"),
     ("verify", "harness.cli.verify", "verify"),
+    ("overhead", "harness.cli.overhead", "overhead"),
     ("version", "harness.cli.version", "version"),
 )
 

@@ -111,7 +111,7 @@ def time_figure(summary: Finding, look: Styles, names: Sequence[str], along: str
         )
         return canvas.finish(
             f"{clock_name(summary)} of one update on the same instances, geometric mean over "
-            f"{blocks} interleaved blocks; bars are 95 % t intervals over blocks. Thin lines are the "
+            f"{blocks} interleaved blocks; bars are 95 % t intervals. Thin lines are the "
             f"fit t₀ + c·dᵅ·Kᵝ over the whole grid: {fits}. A triangle at the limit stands at the "
             "first cell that does not finish within it."
         )
