@@ -113,11 +113,15 @@ def run(
         options: Where and how to run it.
 
     Raises:
-        UserError: The results folder cannot be used, or the executor is not available.
+        UserError: The results folder cannot be used, the executor is not available, or the study
+            was frozen and has changed since.
     """
+    from harness import freeze
     from harness.study.expand import expand
 
     root = Path(results) / study.name
+    # A study that was frozen and has changed since is refused before anything is started.
+    freeze.check(study, root)
     plan = study.model_dump(mode="json")
     return run_cells(study.name, plan, expand(study), root, options or RunOptions())
 
