@@ -33,10 +33,6 @@ class SpglExactKl(Spgl):
 
     Objective and value stay linear in θ, and the mean block is that of `spgl`, whose KL is exact
     already. The θ-block is solved numerically in ln θ, where it stays positive for every ε.
-
-    Args:
-        on_shortfall: What answers V̄ < V₋ once V₋ had been reached: `hold` keeps the distribution
-            and lets the policy catch up, `recover` takes a performance step.
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(
@@ -87,10 +83,6 @@ class SpglExact(Spgl):
     KL(p_new‖p) ≤ ε, or maximises that weighted value subject to the budget, by sequential quadratic
     programming from the closed form's step. A result that no part of is feasible, or that is worse
     than staying, is refused and counted.
-
-    Args:
-        on_shortfall: What answers V̄ < V₋ once V₋ had been reached: `hold` keeps the distribution
-            and lets the policy catch up, `recover` takes a performance step.
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(
@@ -176,10 +168,6 @@ class SpglJoint(SpglExact):
     Minimises KL(ψ‖p_new) over μ and θ together subject to mean[V p_new/p] ≥ V₋ and
     KL(p_new‖p) ≤ ε, or maximises that weighted value subject to the budget: `spgl-exact` with one
     block in place of two.
-
-    Args:
-        on_shortfall: What answers V̄ < V₋ once V₋ had been reached: `hold` keeps the distribution
-            and lets the policy catch up, `recover` takes a performance step.
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(

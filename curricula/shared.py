@@ -33,10 +33,6 @@ class SpglShared(ScaledSelfPaced):
     one value constraint a + ⟨ū, δμ⟩_P + ⟨ψ̄, δθ⟩ ≥ 0 too. The convergence step minimises
     ½‖x − δμ‖²_P + ⟨ω, δθ⟩, which leaves one scalar root; the step is then shortened to the length
     at which the exact KL is ε, and the value constraint survives because it holds at both ends.
-
-    Args:
-        on_shortfall: What answers V̄ < V₋ once V₋ had been reached: `hold` keeps the distribution
-            and lets the policy catch up, `recover` takes a performance step.
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(

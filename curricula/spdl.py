@@ -41,8 +41,6 @@ class SpdlProblem(SelfPaced):
     covariance, its diagonal in logarithms.
 
     Args:
-        on_shortfall: What answers V̄ < V₋ once V₋ had been reached: `hold` keeps the distribution
-            and lets the policy catch up, `recover` takes a performance step.
         std_floor: Lower bound on the diagonal of the Cholesky factor, and so on every standard
             deviation: one number or d; None for no bound.
         kl_threshold: The floor holds while KL(p‖ψ) exceeds this many nats; needed with it.
@@ -182,11 +180,6 @@ class Spdl(SpdlProblem):
     counted, and the old distribution stays.
 
     Args:
-        on_shortfall: What answers V̄ < V₋ once V₋ had been reached: `hold` keeps the distribution
-            and lets the policy catch up, `recover` takes a performance step.
-        std_floor: Lower bound on the diagonal of the Cholesky factor, and so on every standard
-            deviation: one number or d; None for no bound.
-        kl_threshold: The floor holds while KL(p‖ψ) exceeds this many nats; needed with it.
         max_iterations: Where `trust-constr` stops; SciPy's own default is 1000, and narrow targets
             reach it.
     """
@@ -267,13 +260,6 @@ class SpdlSqp(SpdlProblem):
     The current distribution is mapped to N(0, I), so that the solver sees one scale whatever the
     contexts' units; gradients are analytic. This is the strong baseline for wall-clock claims: how
     much of SPDL's cost is the problem, and how much the solver?
-
-    Args:
-        on_shortfall: What answers V̄ < V₋ once V₋ had been reached: `hold` keeps the distribution
-            and lets the policy catch up, `recover` takes a performance step.
-        std_floor: Lower bound on the diagonal of the Cholesky factor, and so on every standard
-            deviation: one number or d; None for no bound.
-        kl_threshold: The floor holds while KL(p‖ψ) exceeds this many nats; needed with it.
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(

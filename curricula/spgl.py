@@ -126,17 +126,14 @@ class ScaledSelfPaced(SelfPaced):
 
 @register("spgl")
 class Spgl(ScaledSelfPaced):
-    """Self-paced Gaussian curriculum learning: Lemmas 1 and 2 in closed form, one block each.
+    """Self-paced Gaussian curriculum learning (Sahraei Ardakani and Song), in closed form.
 
-    Performance step, V̄ < V₋: maximise the linearised value over μ subject to ½‖δμ‖²_P ≤ ε, and
-    over θ subject to ¼‖δθ‖²_H ≤ ε. Convergence step, V̄ ≥ V₋: minimise ½‖μ̃ − μ'‖²_P and ⟨ω, δθ⟩
-    subject to the same budgets and to a + ⟨ū, δμ⟩_P ≥ 0 and a + ⟨ψ̄, δθ⟩ ≥ 0. Each block has a
-    budget ε of its own, as published, so that the joint step can spend up to (1 + κ(ε))ε;
-    `docs/curricula.md` derives this and lists where the published formulas were corrected.
-
-    Args:
-        on_shortfall: What answers V̄ < V₋ once V₋ had been reached: `hold` keeps the distribution
-            and lets the policy catch up, `recover` takes a performance step.
+    Lemma 1, the performance step where V̄ < V₋: maximise the linearised value over μ subject to
+    ½‖δμ‖²_P ≤ ε, and over θ subject to ¼‖δθ‖²_H ≤ ε. Lemma 2, the convergence step where V̄ ≥ V₋:
+    minimise ½‖μ̃ − μ'‖²_P and ⟨ω, δθ⟩ subject to the same budgets and to a + ⟨ū, δμ⟩_P ≥ 0 and
+    a + ⟨ψ̄, δθ⟩ ≥ 0. Each block has a budget ε of its own, as published, so that the joint step can
+    spend up to (1 + κ(ε))ε; `docs/curricula.md` derives this and lists where the published formulas
+    were corrected.
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(
