@@ -304,11 +304,13 @@ class BatchEnv(ABC):
         # Replaced rather than overwritten: `info` of earlier steps refers to the old arrays.
         raw, clipped = self._context.copy(), self._clipped.copy()
         raw[indices] = contexts
-        clipped[indices] = used = np.clip(contexts, self._lower, self._upper)
+        used = np.minimum(np.maximum(contexts, self._lower), self._upper)
+        clipped[indices] = used
         self._context, self._clipped = _frozen(raw), _frozen(clipped)
         self._elapsed[indices] = 0
-        self._waiting[indices] = False
-        self._any_waiting = bool(self._waiting.any())
+        if self._any_waiting:
+            self._waiting[indices] = False
+            self._any_waiting = bool(self._waiting.any())
         if self.setup.visible:
             self._obs[indices, self._physics_dim :] = self.scale_context(used)
         self._reset_copies(indices, used)

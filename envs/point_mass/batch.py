@@ -68,6 +68,8 @@ class PointMassBatch(BatchEnv):
         self._displacement: Floats = np.zeros((SUBSTEPS, 2, n))
         self._impulse: Floats = np.zeros((SUBSTEPS, 2, n))
         self._impulse_rows = self._impulse.reshape(2 * SUBSTEPS, n)
+        self._gate: Floats = np.zeros(n)
+        self._half_width: Floats = np.zeros(n)
         self._decay: Floats = np.ones((2, n))
         self._low_wall: Floats = np.full((2, n), -ARENA)
         self._high_wall: Floats = np.full((2, n), ARENA)
@@ -92,11 +94,16 @@ class PointMassBatch(BatchEnv):
         self._row[indices] = self._end_row[indices]
         self._position[-1][:, indices] = START[:, None]
         self._velocity[-1][:, indices] = 0.0
-        self._decay[:, indices] = 1.0 - TIME_STEP * contexts[:, 2]
+        self._set_contexts(indices, contexts)
         self._physics_obs[indices] = (START[0], 0.0, START[1], 0.0)
         if self.render_mode is not None:
             for i in indices:
                 self._traces[i] = [(START[0], START[1])]
+
+    def _set_contexts(self, indices: Indices, contexts: Floats) -> None:
+        self._gate[indices] = contexts[:, 0]
+        self._half_width[indices] = 0.5 * contexts[:, 1]
+        self._decay[:, indices] = 1.0 - TIME_STEP * contexts[:, 2]
 
     def _step_copies(self, actions: Floats) -> None:
         position, velocity = self._position, self._velocity
@@ -126,7 +133,8 @@ class PointMassBatch(BatchEnv):
         y = position[:, 1]
         # A wall is reached from above or from below; a mass that rests on it has reached it before.
         above, below = y > 0.0, y < 0.0
-        reached = (above[:-1] & ~above[1:]) | (below[:-1] & ~below[1:])
+        # `a > b` of truth values: a and not b.
+        reached = (above[:-1] > above[1:]) | (below[:-1] > below[1:])
         if reached.any():
             self._stop_at_wall(reached)
         if self.render_mode is not None:
@@ -143,21 +151,17 @@ class PointMassBatch(BatchEnv):
 
     def _stop_at_wall(self, reached: NDArray[np.bool_]) -> None:
         """Stops those that reach the wall outside their gate, at the first point where they do."""
-        copies = np.flatnonzero(reached.any(axis=0))
-        reached = reached[:, copies]
-        x, y = self._position[:, 0, copies], self._position[:, 1, copies]
-        # Only where the wall is reached are y before and after known to differ.
-        share = np.zeros(reached.shape)
-        np.divide(y[:-1], y[:-1] - y[1:], out=share, where=reached)
-        crossing = x[:-1] + share * (x[1:] - x[:-1])
-        gate, width = self._clipped[copies, 0], self._clipped[copies, 1]
-        outside = reached & (np.abs(crossing - gate) > 0.5 * width)
-        crashed = outside.any(axis=0)
-        if not crashed.any():
+        before, copies = np.nonzero(reached)
+        x, y = self._position[:, 0], self._position[:, 1]
+        x0, y0 = x[before, copies], y[before, copies]
+        x1, y1 = x[before + 1, copies], y[before + 1, copies]
+        crossing = x0 + y0 / (y0 - y1) * (x1 - x0)
+        outside = np.abs(crossing - self._gate[copies]) > self._half_width[copies]
+        if not outside.any():
             return
-        first = outside.argmax(axis=0)[crashed]
-        stopped = copies[crashed]
-        self._position[-1, 0, stopped] = crossing[first, np.flatnonzero(crashed)]
+        # Crossings are in the order of substeps, and `unique` finds the first of each copy.
+        stopped, first = np.unique(copies[outside], return_index=True)
+        self._position[-1, 0, stopped] = crossing[outside][first]
         self._position[-1, 1, stopped] = 0.0
         self._velocity[-1][:, stopped] = 0.0
         self._terminated[stopped] = True
@@ -187,5 +191,5 @@ class PointMassBatch(BatchEnv):
         self._velocity[-1] = np.asarray(state["velocity"])
         self._noise[:] = np.asarray(state["noise"])
         self._row[:] = np.asarray(state["row"])
-        self._decay[:] = 1.0 - TIME_STEP * self._clipped[:, 2]
+        self._set_contexts(self._all, self._clipped)
         self._traces = [[(float(x), float(y))] for x, y in self._position[-1].T]
