@@ -17,7 +17,7 @@ def overhead(
         bool, typer.Option("--quick", help="A small grid and short training runs.")
     ] = False,
     limit: Annotated[
-        float | None, typer.Option(help="Seconds that an update may take (default 5; quick 0.5).")
+        float | None, typer.Option(help="Seconds that an update may take (default 2; quick 0.5).")
     ] = None,
     blocks: Annotated[
         int | None, typer.Option(help="Replicates per cell, at least 10 (default 10).")

@@ -183,13 +183,15 @@ def ratio_figure(summary: Finding, look: Styles, names: Sequence[str]) -> Figure
         )
 
 
-def quality_figure(summary: Finding, look: Styles) -> Figure:
+def quality_figure(summary: Finding, look: Styles) -> Figure | None:
     """Draws each method's optimality gap and infeasible answers against its time per update."""
     cells = [
         cell
         for cell in summary["cells"]
-        if all(cell["methods"][name]["status"] == "ok" for name in summary["quality"])
+        if all("quality" in cell["methods"][name] for name in summary["quality"])
     ]
+    if not cells:
+        return None
     names = list(summary["quality"])
     with Canvas("quality", "Quality against speed", styles=look, height=4.6, rows=2) as canvas:
         upper, lower = canvas.all_axes

@@ -88,7 +88,10 @@ def document(summary: Finding) -> Document:
         Section(
             "quality",
             "Quality next to speed",
-            [Figures([drawn["quality"]]), TableBlock(made["quality"])],
+            [
+                Figures([drawn[name] for name in ("quality",) if name in drawn]),
+                TableBlock(made["quality"]),
+            ],
         ),
     ]
     if summary["training"]:

@@ -51,7 +51,7 @@ class Settings(Frozen):
     epsilon: float = Field(default=0.05, gt=0)
     seed: int = Field(default=2026, ge=0)
     training_seeds: int = Field(default=10, ge=2)
-    training_steps: int = Field(default=81_920, ge=1)
+    training_steps: int = Field(default=40_960, ge=1)
 
     @field_validator("curricula")
     @classmethod
