@@ -122,10 +122,16 @@ def weigh(
         return None
     found = moments(a, b, spec)
     if found.error == 0:
-        p = hypothesis_tests.permutation_test(a, b, rng, spec.permutations).p_value
+        p = _permutation(a, b, spec, rng).p_value
         return Evidence(float(found.estimate), p, None)
     equivalence = verdicts.tost(found, sesoi) if sesoi is not None else None
     return Evidence(float(found.estimate), float(welch.p_value(found)), equivalence)
+
+
+def _permutation(
+    a: Scores, b: Scores, spec: StatisticsSpec, rng: np.random.Generator
+) -> TestResult:
+    return hypothesis_tests.permutation_test(a, b, rng, spec.permutations, paired=spec.paired)
 
 
 @dataclass
@@ -160,7 +166,7 @@ def measure(
     return Measured(
         interval=interval,
         test=hypothesis_tests.welch_test(a, b, paired=spec.paired),
-        sensitivity=hypothesis_tests.permutation_test(a, b, rng, spec.permutations),
+        sensitivity=_permutation(a, b, spec, rng),
         improvement=improvement,
         refusals=tuple(refusals),
     )
@@ -205,13 +211,13 @@ def withhold(observed: Outcome, extremes: list[Outcome] | None, unresolved: int)
     """
     if unresolved == 0:
         return ""
-    runs = f"{unresolved} planned run{'s' if unresolved > 1 else ''}"
+    runs = f"{unresolved} planned runs have" if unresolved > 1 else "1 planned run has"
     if extremes is None:
-        return f"{runs} have no result and the range of the score is not declared"
+        return f"{runs} no result and the range of the score is not declared"
     if any(outcome is not observed for outcome in extremes):
         shown = ", ".join(dict.fromkeys(f"'{outcome.value}'" for outcome in extremes))
         return (
-            f"{runs} have no result and could turn '{observed.value}' into another outcome "
+            f"{runs} no result and could turn '{observed.value}' into another outcome "
             f"({shown} at the extremes)"
         )
     return ""

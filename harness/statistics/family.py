@@ -8,7 +8,7 @@ from typing import Any
 from harness.errors import UserError
 from harness.statistics import contrasts, intervals, multiplicity
 from harness.statistics.contrasts import Comparison, ContrastResult, Evidence, Measured
-from harness.statistics.scores import Scores
+from harness.statistics.scores import Scores, paired
 from harness.statistics.specification import (
     NORMALISED,
     SUITE,
@@ -51,6 +51,8 @@ def _comparisons(table: Table) -> list[Comparison]:
                 ) or (column == NORMALISED and SUITE in spec.scopes and scope == SUITE)
                 a = table.scores("observed", method, scope, column)
                 b = table.scores("observed", control, scope, column)
+                if spec.paired and a is not None and b is not None:
+                    a, b = paired(a, b)
                 found.append(
                     Comparison(
                         method=method,
@@ -227,5 +229,8 @@ def _simultaneous_level(table: Table, family: Sequence[Comparison], level: float
         weights.append(row)
     if not weights:
         return None
+    if table.spec.paired:
+        # Pairs are correlated within a contrast, which the strata do not know: Bonferroni.
+        return 1 - (1 - level) / len(weights)
     rng = table.rng("simultaneous")
     return multiplicity.simultaneous_level(strata, weights, level, rng)

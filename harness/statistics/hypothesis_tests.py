@@ -68,21 +68,32 @@ def welch_test(a: Scores, b: Scores, *, paired: bool = False) -> TestResult | No
 
 
 def permutation_test(
-    a: Scores, b: Scores, rng: np.random.Generator, draws: int = 9_999
+    a: Scores, b: Scores, rng: np.random.Generator, draws: int = 9_999, *, paired: bool = False
 ) -> TestResult:
     """Tests equal means by permuting methods among the runs of each task, studentised.
 
     The p-value counts the data themselves among the permutations, so it is never zero.
+
+    Args:
+        a: The method.
+        b: What it is compared with.
+        rng: Source of the permutations.
+        draws: How many.
+        paired: Whether runs with the same seed form declared pairs: methods are then permuted
+            within pairs only.
     """
     require_replication(a, b)
     x, y = aligned(a, b)
-    observed = welch.difference_moments(x, y)
+    observed = welch.paired_moments(x, y) if paired else welch.difference_moments(x, y)
     t = float(welch.statistic(observed))
-    reference = np.abs(permutation_statistics(x, y, rng, draws))
+    if paired:
+        reference = np.abs(sign_statistics(x - y, rng, draws))
+    else:
+        reference = np.abs(permutation_statistics(x, y, rng, draws))
     # Rounding makes equal splits differ in the last bits; they count as equal.
     extreme = int(np.sum(reference >= abs(t) * (1 - 1e-9)))
     return TestResult(
-        kind="studentised-permutation",
+        kind="paired-studentised-permutation" if paired else "studentised-permutation",
         estimate=float(observed.estimate),
         statistic=t,
         df=float("nan"),
@@ -105,4 +116,15 @@ def permutation_statistics(
         shuffled = np.take_along_axis(np.broadcast_to(pooled, order.shape), order, axis=1)
         moments = welch.difference_moments(shuffled[:, : len(x)], shuffled[:, len(x) :])
         parts.append(welch.statistic(moments))
+    return np.concatenate(parts)
+
+
+def sign_statistics(differences: FloatArray, rng: np.random.Generator, draws: int) -> FloatArray:
+    """Returns the studentised statistic with the signs of paired differences drawn anew."""
+    rows = max(1, _BLOCK // differences.size)
+    parts = []
+    for start in range(0, draws, rows):
+        count = min(rows, draws - start)
+        signs = 2.0 * rng.integers(2, size=(count, *differences.shape)) - 1.0
+        parts.append(welch.statistic(welch.mean_moments(signs * differences)))
     return np.concatenate(parts)

@@ -59,7 +59,8 @@ def difference_t(
         raise UserError(f"'{a.method}' and '{b.method}' cannot be paired: their seeds differ.")
     moments = welch.paired_moments(x, y) if paired else welch.difference_moments(x, y)
     low, high = welch.bounds(moments, level if single_level is None else single_level)
-    kind = "paired-t" if paired else "welch-t" if single_level is None else "simultaneous-t"
+    kind = "paired-t" if paired else "welch-t"
+    kind = kind if single_level is None else "simultaneous-t"
     fewer = a if a.runs <= b.runs else b
     shape = coverage.classify(fewer.matrix)
     return _build(moments.estimate, low, high, level, kind, "difference", fewer, shape)

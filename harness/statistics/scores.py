@@ -144,6 +144,22 @@ def aligned(a: Scores, b: Scores) -> tuple[FloatArray, FloatArray]:
     return a.matrix, b.matrix[:, [b.tasks.index(task) for task in a.tasks]]
 
 
+def paired(a: Scores, b: Scores) -> tuple[Scores, Scores]:
+    """Returns two methods' scores on the seeds that both have, in the same order.
+
+    Raises:
+        UserError: If they have none in common.
+    """
+    common = sorted(set(a.seeds) & set(b.seeds))
+    if not common:
+        raise UserError(f"'{a.method}' and '{b.method}' share no seed and cannot be paired.")
+    first, second = (
+        Scores(s.method, s.tasks, tuple(common), s.matrix[[s.seeds.index(seed) for seed in common]])
+        for s in (a, b)
+    )
+    return first, second
+
+
 def require_replication(*scores: Scores) -> None:
     """Refuses fewer than two runs per task: one run has no spread.
 

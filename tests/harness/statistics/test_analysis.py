@@ -340,3 +340,28 @@ def test_all_pairs(make_runs: MakeRuns) -> None:
     found = analyse(make_runs(SHIFTS), spec, 0)
     assert len(found.contrasts) == 6
     assert all(item.family for item in found.contrasts)
+
+
+def test_pairs_where_declared(make_runs: MakeRuns) -> None:
+    """Runs that share their seed's luck: pairing finds what the unpaired analysis cannot."""
+    runs = make_runs({"default": 0.0, "spgl": 0.0}, runs=12)
+    luck = np.random.default_rng(1).normal(0, 5, 12)
+    runs["score"] = runs["score"] + luck[runs["seed"]] + 2.0 * (runs["method"] == "spgl")
+    runs.loc[(runs["seed"] == 4) & (runs["method"] == "spgl"), "status"] = "crashed-infrastructure"
+    spec = replace(SPEC, estimands=("score",), scopes=("setups",), sesoi={}, ranges={}, runs=11)
+    plain = analyse(runs, spec, 0)
+    pairs = analyse(runs, replace(spec, paired=True), 0)
+    for before, after in zip(plain.contrasts, pairs.contrasts, strict=True):
+        assert before.interval is not None
+        assert after.interval is not None
+        assert after.interval.kind == "paired-t"
+        assert after.interval.runs == 11
+        assert after.interval.width < before.interval.width
+        assert after.test is not None
+        assert after.sensitivity is not None
+        assert before.test is not None
+        assert after.test.p_value < 0.01
+        assert after.test.p_value < before.test.p_value / 5
+        assert after.sensitivity.p_value < 0.02
+        assert after.simultaneous is not None
+        assert after.simultaneous.width > after.interval.width

@@ -70,6 +70,25 @@ def test_permutation_never_mixes_tasks() -> None:
     assert permutation_test(a, b, np.random.default_rng(0), 999).p_value == 0.001
 
 
+def test_paired_permutation_comes_close_to_full_enumeration() -> None:
+    rng = np.random.default_rng(4)
+    a, b = rng.normal(0.6, 1, 8), rng.normal(size=8)
+    gap = a - b
+    observed = abs(stats.ttest_1samp(gap, 0).statistic)
+    count = 0
+    for bits in range(2**8):
+        signs = np.array([1 if bits >> i & 1 else -1 for i in range(8)])
+        count += abs(stats.ttest_1samp(signs * gap, 0).statistic) >= observed - 1e-9
+    found = permutation_test(
+        Scores.single_task("a", a),
+        Scores.single_task("b", b),
+        np.random.default_rng(0),
+        20_000,
+        paired=True,
+    )
+    assert found.p_value == pytest.approx(count / 2**8, abs=0.012)
+
+
 def test_p_value_is_never_zero_and_reproducible() -> None:
     a, b = Scores.single_task("a", np.arange(9.0) + 50), Scores.single_task("b", np.arange(9.0))
     first = permutation_test(a, b, np.random.default_rng(3), 199)
