@@ -81,7 +81,13 @@ def report(path: Path | str, out: Path | str | None = None) -> Report:
     )
     look = look_of(view)
     if look == [0]:
-        raise UserError(f"{root}: no run has finished yet; run the study first.")
+        damaged = (
+            f" ({len(results.problems)} are on disk but damaged: "
+            f"{next(iter(results.problems.values()))})"
+            if results.problems
+            else ""
+        )
+        raise UserError(f"{root}: no run has finished yet{damaged}; run the study first.")
     # Noted before it is written: a report that fails half-way has been a look all the same.
     ledger.append(REPORT_EVENT, runs_known=look, plan=results.manifest.plan_digest)
     made = document(view)

@@ -37,6 +37,15 @@ _KINDS = {
 }
 
 
+_SHAPES = {
+    "gaussian": "Gaussian",
+    "bimodal": "two humps",
+    "binary-37": "37 % of runs succeed, the rest fail",
+    "binary-90": "90 % of runs succeed, the rest fail",
+    "fractions": "shares of successes",
+}
+
+
 @dataclass(frozen=True)
 class History:
     """What the study's diary says.
@@ -180,15 +189,16 @@ def coverage_words(found: Sequence[Interval]) -> str:
     covered = [item.coverage for item in found if item.coverage is not None]
     if not covered:
         return "coverage not simulated for this case"
-    shares = _range([round(100 * c.share, 1) for c in covered])
+    shares = sorted({f"{100 * c.share:.1f}" for c in covered}, key=float)
+    shown = shares[0] if len(shares) == 1 else f"{shares[0]}–{shares[-1]}"
     low = min(covered, key=lambda c: c.worst)
     text = (
-        f"simulated coverage {shares} % for data of this shape at n = "
+        f"simulated coverage {shown} % for data of this shape at n = "
         f"{_range([c.runs for c in covered])}, {100 * low.worst:.1f} % for the worst shape "
-        f"({low.worst_shape})"
+        f"({_SHAPES.get(low.worst_shape, low.worst_shape)})"
     )
     if any(item.under_covers for item in found):
-        text += "; narrower than it claims to be"
+        text += "; such intervals are narrower than they claim"
     return text
 
 

@@ -114,12 +114,12 @@ def _draw_interval(canvas: Canvas, row: Row, y: float) -> None:
     said = row.interval
     tip = f"{row.text}: {said.estimate:.4g} [{said.low:.4g}, {said.high:.4g}] ({said.kind})"
     (bar,) = axes.plot(
-        [said.low, said.high], [y, y], color=style.colour, linewidth=2.4, zorder=3,
+        [said.low, said.high], [y, y], color=style.colour, linewidth=2.6, zorder=3,
         solid_capstyle="butt",
     )  # fmt: skip
     (point,) = axes.plot(
         said.estimate, y, marker=style.marker, color=style.colour, markeredgecolor="#ffffff",
-        markeredgewidth=0.8, markersize=7.5, zorder=4, linestyle="none",
+        markeredgewidth=0.8, markersize=6.5, zorder=4, linestyle="none",
     )  # fmt: skip
     canvas.mark([bar, point], style, tip)
 
