@@ -19,7 +19,8 @@ from curricula.uniform import Uniform
 
 # Importing registers, and in this order, which `names()` and every table keep.
 from curricula.controls import Control, Default, Initial, Linear, UniformControl  # isort: skip
-from curricula.spdl import Spdl, SpdlSqp  # isort: skip
+from curricula.spdl import Spdl  # isort: skip
+from curricula.spdl_sqp import SpdlSqp  # isort: skip
 from curricula.spgl import Spgl, taylor_bound  # isort: skip
 from curricula.shared import SpglShared  # isort: skip
 from curricula.exact import SpglExact, SpglExactKl, SpglJoint  # isort: skip

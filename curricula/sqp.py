@@ -59,15 +59,20 @@ def solve(
     goal = Remembered(lambda x: _scaled(objective(x), unit), radius)
     limits = [Remembered(c, radius) for c in constraints]
     with np.errstate(over="ignore", invalid="ignore"):
-        result = minimize(
-            goal.value,
-            guess / radius,
-            jac=goal.gradient,
-            method="SLSQP",
-            bounds=None if lower is None else Bounds(lb=lower / radius),
-            constraints=[{"type": "ineq", "fun": c.value, "jac": c.gradient} for c in limits],
-            options={"ftol": 1e-12, "maxiter": 200},
-        )
+        try:
+            result = minimize(
+                goal.value,
+                guess / radius,
+                jac=goal.gradient,
+                method="SLSQP",
+                bounds=None if lower is None else Bounds(lb=lower / radius),
+                constraints=[{"type": "ineq", "fun": c.value, "jac": c.gradient} for c in limits],
+                # Of what a step can change, a billionth; below, the line search meets rounding.
+                options={"ftol": 1e-9, "maxiter": 200},
+            )
+        except (ValueError, ArithmeticError, np.linalg.LinAlgError):
+            # A trial point so far out that it has no distribution: refused like any failure.
+            return Solution(start, 0, False)
         iterations = int(result.nit)
         x = np.asarray(result.x, dtype=np.float64) * radius
         if not np.isfinite(x).all():
