@@ -46,7 +46,8 @@ def verdicts(view: View) -> Section:
         f"The declared family: {len(family)} comparison{'s' if len(family) != 1 else ''} of "
         f"{_measure(family)}. Differences are tested by Welch's t, equivalence by two one-sided "
         f"tests within ±{said.smallest_effect:g} of normalised score; both are adjusted by Holm at "
-        f"α = {view.analysis.alpha:.3g}. Everything else in this report is exploratory."
+        f"α = {view.analysis.alpha:.3g}. Everything else in this report is exploratory"
+        + (f"; declared as secondary: {', '.join(said.secondary)}." if said.secondary else ".")
     )
     blocks: list[Block] = [Text(lead), TableBlock(_table(view, family))]
     figures = [figure for scope in view.scopes if (figure := _forest(view, family, scope))]

@@ -12,6 +12,7 @@ import yaml
 from typer.testing import CliRunner
 
 from harness.cli import app
+from harness.errors import UserError
 from harness.report.gather import history_of
 from harness.store import Ledger
 from harness.study.models import Study
@@ -81,6 +82,15 @@ def test_report_of_a_frozen_study_is_confirmatory_and_noted(
     assert len(before) > 30
     assert {p: p.read_bytes() for p in before} == before
     assert len([e for e in Ledger(results / study.name).read() if e["event"] == "report"]) == 2
+
+
+def test_the_function_of_the_same_name_as_its_package(tmp_path: Path) -> None:
+    import harness
+    import harness.report.tables  # puts the package into the place of the function
+
+    for _ in range(2):
+        with pytest.raises(UserError, match="no results here"):
+            harness.report(tmp_path)
 
 
 def test_an_unfinished_study_may_be_looked_at_but_it_is_remembered(
