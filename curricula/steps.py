@@ -36,10 +36,10 @@ class Step(NamedTuple):
 
 def ascent(slope: Array, radius: float) -> Step:
     """Lemma 1: the step of length `radius` that raises the linearised value most."""
-    norm = _norm(slope)
+    norm = length(slope)
     if norm == 0.0:
         return Step(np.zeros_like(slope), "stationary")
-    return Step(slope * (radius / norm), "ascent")
+    return Step(slope / norm * radius, "ascent")
 
 
 def approach(slack: float, slope: Array, gap: Array, epsilon: float) -> Step:
@@ -84,7 +84,7 @@ def descend(slack: float, slope: Array, pull: Array, gap: Array, epsilon: float)
     budget = 4.0 * epsilon
     if float(gap @ gap) <= budget and slack + float(slope @ gap) >= 0.0:
         return Step(gap, "free")
-    strength = _norm(pull)
+    strength = length(pull)
     if strength == 0.0:
         return Step(np.zeros_like(pull), "stationary")
     radius = math.sqrt(budget)
@@ -92,7 +92,7 @@ def descend(slack: float, slope: Array, pull: Array, gap: Array, epsilon: float)
         return Step(pull * (-radius / strength), "kl")
     unit, along = _direction(slope, slack)
     across = beside(pull, unit)
-    rest = _norm(across)
+    rest = length(across)
     if rest <= PARALLEL * strength:
         # The objective is constant on the plane slope·δ = −a; its shortest step is taken.
         return Step(unit * -along, "value")
@@ -112,9 +112,14 @@ def beside(vector: Array, unit: Array) -> Array:
 
 def _direction(slope: Array, slack: float) -> tuple[Array, float]:
     """Returns the slope's unit vector, and how far against it the plane slope·δ = −slack lies."""
-    norm = _norm(slope)
+    norm = length(slope)
     return slope / norm, slack / norm
 
 
-def _norm(vector: Array) -> float:
-    return math.sqrt(float(vector @ vector))
+def length(vector: Array) -> float:
+    """Returns the Euclidean norm, also of vectors whose squares underflow."""
+    square = float(vector @ vector)
+    if square > 1e-280:
+        return math.sqrt(square)
+    largest = float(np.abs(vector).max())
+    return largest * math.sqrt(float(np.sum((vector / largest) ** 2))) if largest else 0.0

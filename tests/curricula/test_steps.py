@@ -53,6 +53,19 @@ def test_cases_of_the_mean(slack, slope, gap, case):
     assert slack + slope @ step.delta >= -1e-12
 
 
+@pytest.mark.parametrize("tiny", [1e-155, 1e-200, 5e-324])
+def test_slopes_whose_squares_underflow(tiny):
+    slope = vector(-tiny, 0.0)
+    for step in (
+        ascent(slope, MEAN),
+        approach(0.0, slope, vector(1.0, 5.0), EPSILON),
+        descend(0.0, -slope, vector(1.0, 5.0), vector(9.0, 9.0), EPSILON),
+    ):
+        assert np.isfinite(step.delta).all()
+        assert step.delta.any()
+        assert np.linalg.norm(step.delta) <= THETA * (1 + 1e-9)
+
+
 def test_one_dimension_stops_at_the_value_bound():
     # The way is −1 per unit of value and the slack is 0.1: the step is 0.1, not 0/0.
     assert approach(0.1, vector(-1.0), vector(5.0), EPSILON).delta == pytest.approx([0.1])
