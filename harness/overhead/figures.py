@@ -14,6 +14,7 @@ from harness.overhead.scaling import predict
 from harness.overhead.words import clock_name, duration, factor, percent
 from harness.report.canvas import GRID, MUTED, Canvas, Figure
 from harness.report.palette import Style, styles
+from harness.report.tables import MINUS
 from harness.study.models import Study
 
 Finding = dict[str, Any]
@@ -89,8 +90,9 @@ def time_figure(summary: Finding, look: Styles, names: Sequence[str], along: str
                 beyond = True
                 first = over[0]
                 mark = axes.plot(
-                    first[along], limit, marker=6, markersize=7, color=look[name].colour,
-                    linestyle="", clip_on=False, zorder=4,
+                    first[along], limit, marker=6, markersize=8, color=look[name].colour,
+                    markerfacecolor="#ffffff", markeredgewidth=1.3, linestyle="", clip_on=False,
+                    zorder=4,
                 )  # fmt: skip
                 tip = f"{name}, {axis} {first[along]}: more than {limit:g} s"
                 canvas.mark(mark, look[name], tip)
@@ -101,6 +103,8 @@ def time_figure(summary: Finding, look: Styles, names: Sequence[str], along: str
                 xytext=(0, 3), textcoords="offset points", ha="right", fontsize=8, color=MUTED,
             )  # fmt: skip
         _log_axes(axes, axis, "time per update", duration)
+        if along == "size":
+            axes.set_xticks([cell["size"] for cell in line])
         canvas.legend(names)
         blocks = summary["settings"]["blocks"]
         fits = "; ".join(
@@ -174,7 +178,7 @@ def ratio_figure(summary: Finding, look: Styles, names: Sequence[str]) -> Figure
                 x, y, color=style.colour, linestyle=style.line, marker=style.marker, markersize=4.5
             )
             canvas.mark(drawn, style, name)
-        _log_axes(axes, "context dimensions d", "time / time of spgl", factor)
+        _log_axes(axes, "context dimensions d", "time / time of spgl", lambda v: f"{v:g}")
         canvas.legend(chosen)
         return canvas.finish(
             f"Ratio of the times per update on the same instances in the same process, geometric "
@@ -211,7 +215,7 @@ def quality_figure(summary: Finding, look: Styles) -> Figure | None:
                     clip_on=False, zorder=3,
                 )  # fmt: skip
                 canvas.mark(dot, style, f"{name}: {duration(x)}, {what} {percent(y)}")
-        shares = FuncFormatter(lambda v, _: f"{100 * v:.0f} %")
+        shares = FuncFormatter(lambda v, _: f"{100 * v:.0f} %".replace("-", MINUS))
         for axes, label in ((upper, "optimality gap"), (lower, "infeasible answers")):
             axes.set_xscale("log")
             axes.yaxis.set_major_formatter(shares)

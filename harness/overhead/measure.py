@@ -49,8 +49,8 @@ def measure(
         out: The results folder; a cell, block or run that is there already is kept.
         settings: What to measure; the command's defaults if None.
         hear: Hears of progress.
-        training: Whether to train, for recorded streams and for the shares of training time. A
-            replay of synthetic streams alone needs no training.
+        training: Whether to train, for the shares of training time and for recorded streams where
+            they are missing.
     """
     from harness.overhead.pages import write_pages
 
@@ -59,10 +59,10 @@ def measure(
     listener = hear if hear is not None else Silent()
     state = machine_state()
     sources = synthetic_sources(chosen)
+    streams = make_folder(folder / "streams")
     if training:
-        streams = make_folder(folder / "streams")
         _record(streams, chosen, listener)
-        sources = [*recorded_sources(streams), *sources]
+    sources = [*recorded_sources(streams), *sources]
     store = CellStore(folder / "cells")
     digest = chosen.cell_digest()
     check = store.load(CHECK, digest)

@@ -7,7 +7,6 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from typing import Any
 
 import psutil
@@ -109,11 +108,3 @@ class Worker:
     def _read_errors(self) -> None:
         assert self._process.stderr is not None
         self._errors.extend(self._process.stderr)
-
-
-def findings(job: dict[str, Any], timeout: float) -> Iterator[dict[str, Any]]:
-    """Yields what a worker finds, one by one, each within `timeout` seconds of the one before."""
-    with Worker(job) as worker:
-        worker.next(START_SECONDS)
-        while (found := worker.next(timeout)) is not None:
-            yield found

@@ -1,13 +1,13 @@
 """Replays the streams: probes what is feasible, then measures block by block over all cells.
 
-A block is one pass over the whole grid in random order, with a fresh process per cell. So every
-block is a replicate of every table and of every fitted exponent, and a slow hour of the machine
-falls on all cells alike.
+A block is one pass over the whole grid in random order, in a fresh process. So every block is a
+replicate of every table and of every fitted exponent, and a slow hour of the machine falls on all
+cells alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any, Protocol
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from harness.overhead.cells import Cell, CellStore, Source
 from harness.overhead.instances import spread_over
-from harness.overhead.processes import START_SECONDS, Worker, WorkerError, findings
+from harness.overhead.processes import START_SECONDS, Worker, WorkerError
 from harness.overhead.settings import REFERENCE, TWIN, Settings, order_generator
 from harness.overhead.timing import Entry
 
@@ -27,7 +27,7 @@ CHECK_ENTRIES = (
     Entry(AGAIN, REFERENCE),
     Entry(SLOWED, REFERENCE, slowdown=1.05),
 )
-_PROBED = 5
+_PROBED = 3
 
 
 class Listener(Protocol):
@@ -119,18 +119,16 @@ def _probe(cell: Cell, names: list[str], settings: Settings) -> None:
 def measure_blocks(
     cells: Sequence[Cell], store: CellStore, settings: Settings, hear: Listener
 ) -> None:
-    """Measures what is missing of every block of every cell."""
+    """Measures what is missing of every block of every cell, one process per block."""
     done = sum(len(_within(cell, settings.blocks)) for cell in cells)
     hear.stage("replay", settings.blocks * len(cells), done)
     for number in range(settings.blocks):
         order = order_generator(settings, number).permutation(len(cells))
-        for cell in (cells[i] for i in order):
-            if number not in cell.blocks:
-                entries = [Entry(name, name) for name in cell.timed()]
-                entries.append(Entry(TWIN, REFERENCE))
-                _measure(cell, number, entries, settings, settings.share)
-                store.save(cell)
-                hear.advance(f"block {number + 1}, {cell.source.name}")
+        open_ = [cells[i] for i in order if number not in cells[i].blocks]
+        jobs = [_job(cell, number, _entries(cell), settings, settings.share) for cell in open_]
+        for cell in _measured(open_, jobs, number, settings):
+            store.save(cell)
+            hear.advance(f"block {number + 1}, {cell.source.name}")
 
 
 def measure_check(cell: Cell, store: CellStore, settings: Settings, hear: Listener) -> None:
@@ -140,18 +138,24 @@ def measure_check(cell: Cell, store: CellStore, settings: Settings, hear: Listen
     hear.stage("check", settings.check_blocks, len(_within(cell, settings.check_blocks)))
     for number in range(settings.check_blocks):
         if number not in cell.blocks:
-            _measure(cell, number, CHECK_ENTRIES, settings, 5 * settings.share)
-            store.save(cell)
-            hear.advance(f"self-check, block {number + 1}")
+            job = _job(cell, number, CHECK_ENTRIES, settings, 5 * settings.share)
+            for measured in _measured([cell], [job], number, settings):
+                store.save(measured)
+                hear.advance(f"self-check, block {number + 1}")
 
 
 def _within(cell: Cell, blocks: int) -> list[int]:
     return [number for number in cell.blocks if number < blocks]
 
 
-def _measure(
+def _entries(cell: Cell) -> list[Entry]:
+    return [*(Entry(name, name) for name in cell.timed()), Entry(TWIN, REFERENCE)]
+
+
+def _job(
     cell: Cell, number: int, entries: Sequence[Entry], settings: Settings, share: float
-) -> None:
+) -> dict[str, Any]:
+    """Returns what the worker is to do in one cell."""
     source = cell.source
     seconds = {name: cell.probes[name]["seconds"] for name in cell.timed()}
     once = sum(seconds[entry.curriculum] for entry in entries)
@@ -159,9 +163,8 @@ def _measure(
     wanted = int(np.clip(settings.process / (3 * once), 1, source.at_most()))
     positions = spread_over(len(source.indices), wanted, number)
     indices = [source.indices[p] for p in positions]
-    job = {
-        "mode": "block",
-        "cpu": number,
+    return {
+        "name": source.name,
         "source": source.job(settings),
         "indices": indices,
         "entries": [asdict(entry) for entry in entries],
@@ -171,14 +174,32 @@ def _measure(
         "judge": [i for i, index in enumerate(indices) if index not in cell.answers],
         "order": [settings.seed, number, source.d, source.size, len(source.name)],
     }
-    # Not a limit on the method, which has passed its probe, but a guard against a hanging process.
-    patience = START_SECONDS + 20 * len(indices) * max(settings.limit, once)
-    found: dict[str, Any] = {}
-    for line in findings(job, patience):
-        found = line
+
+
+def _measured(
+    cells: Sequence[Cell], jobs: Sequence[dict[str, Any]], number: int, settings: Settings
+) -> Iterator[Cell]:
+    """Runs one block of some cells in one fresh process; yields each cell as it is done."""
+    if not cells:
+        return
+    job = {"mode": "blocks", "cpu": number, "cells": list(jobs)}
+    # Not a limit on the methods, which have passed their probes: a guard against hanging.
+    patience = START_SECONDS + 20 * max(settings.limit * len(settings.curricula), settings.process)
+    with Worker(job) as worker:
+        worker.next_within(START_SECONDS)
+        for cell, asked in zip(cells, jobs, strict=True):
+            found = worker.next_within(patience)
+            if found is None:
+                raise WorkerError(f"a measuring process ended before {cell.source.name}")
+            _keep(cell, number, asked["indices"], found)
+            yield cell
+
+
+def _keep(cell: Cell, number: int, indices: list[int], found: dict[str, Any]) -> None:
     for position, staying in found.pop("staying").items():
         cell.answers[indices[int(position)]] = {"staying": staying}
     for label, answers in found.pop("answers").items():
         for position, answer in answers.items():
             cell.answers[indices[int(position)]][label] = answer
+    del found["name"]
     cell.blocks[number] = found | {"indices": indices}

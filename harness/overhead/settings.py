@@ -26,12 +26,12 @@ class Settings(Frozen):
         dimensions: The context dimensions d of the synthetic grid.
         sizes: The numbers K of contexts per update of the synthetic grid.
         curricula: Registered names, all timed in every cell.
-        blocks: Replicates per cell, each a fresh process.
+        blocks: Replicates; each is a fresh process that goes through all cells.
         check_blocks: Replicates of the self-check (A/A and an injected slowdown).
         limit: Seconds of processor time that an update may take on average; what takes longer is
             shown as "> limit". On an idle machine that is the wall clock's time too.
         share: Seconds that a quick curriculum is timed for in either half of a block.
-        process: Seconds that one process is meant to take; decides the updates per block.
+        process: Seconds meant for one cell of a block; decides how many instances it replays.
         warm_up: Untimed updates of each curriculum before its first timed one.
         epsilon: The KL budget ε of every replayed update.
         seed: Root of the synthetic streams and of the orders.
@@ -43,7 +43,7 @@ class Settings(Frozen):
     sizes: tuple[int, ...] = SIZES
     curricula: tuple[str, ...]
     blocks: int = Field(default=MINIMUM_BLOCKS, ge=MINIMUM_BLOCKS)
-    check_blocks: int = Field(default=30, ge=MINIMUM_BLOCKS)
+    check_blocks: int = Field(default=20, ge=MINIMUM_BLOCKS)
     limit: float = Field(default=2.0, gt=0)
     share: float = Field(default=0.02, gt=0)
     process: float = Field(default=4.0, gt=0)

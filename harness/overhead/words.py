@@ -38,7 +38,8 @@ def count(value: int) -> str:
 def percent(value: float) -> str:
     """Returns a share with two significant digits."""
     value *= 100
-    return f"{value:.0f} %" if value >= 9.95 else f"{value:.2g} %"
+    shown = f"{value:.0f} %" if abs(value) >= 9.95 else f"{value:.2g} %"
+    return shown.replace("-", "−")
 
 
 def clock_name(summary: Finding) -> str:
@@ -280,8 +281,7 @@ def training_claims(training: Finding) -> list[Finding]:
                 )
             )
     scores = [
-        f"{name} {found['at_common']['estimate']:.3g} per second, {found['final']['estimate']:.3g} "
-        "per step"
+        f"{name} {found['at_common']['estimate']:.3g} and {found['final']['estimate']:.3g}"
         for name, found in methods.items()
     ]
     claims.append(

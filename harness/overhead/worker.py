@@ -57,8 +57,14 @@ def probe(job: dict[str, Any]) -> None:
             _say({"curriculum": name, "number": number, "seconds": seconds})
 
 
-def block(job: dict[str, Any]) -> None:
-    """Times one block and judges the answers asked for, in one line."""
+def blocks(job: dict[str, Any]) -> None:
+    """Times one block of each of several cells, one line per cell."""
+    for cell in job["cells"]:
+        _say(_block(cell) | {"name": cell["name"], "processor": job["pinned"]})
+
+
+def _block(job: dict[str, Any]) -> dict[str, Any]:
+    """Times one block of one cell and judges the answers asked for."""
     instances = instances_of(job["source"], job["indices"])
     entries = [Entry(**entry) for entry in job["entries"]]
     found: dict[str, Any] = {"times": {}, "answers": {}, "failed": {}}
@@ -83,14 +89,14 @@ def block(job: dict[str, Any]) -> None:
     rng = np.random.default_rng(np.random.SeedSequence(job["order"]))
     watch = machine.Watch()
     times = time_block(replays, passes, rng)
-    found["machine"] = watch.report() | {"processor": job["pinned"]}
+    found["machine"] = watch.report()
     for label, taken in times.items():
         found["times"][label] = {
             "wall": [_digits(x) for x in taken.wall],
             "cpu": _digits(float(taken.cpu.mean())),
             "passes": taken.passes,
         }
-    _say(found)
+    return found
 
 
 def _warm_up(
@@ -126,7 +132,7 @@ def main() -> None:
     job["pinned"] = machine.pin(job["cpu"])
     machine.limit_memory()
     _say({"ready": True})
-    {"probe": probe, "block": block}[job["mode"]](job)
+    {"probe": probe, "blocks": blocks}[job["mode"]](job)
 
 
 if __name__ == "__main__":
