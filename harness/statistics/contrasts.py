@@ -158,7 +158,10 @@ def measure(
         interval = intervals.difference_t(a, b, level, paired=spec.paired)
     except RefusedIntervalError as refusal:
         refusals.append(refusal.sentences[0])
-        interval = _bounded_difference(a, b, comparison, level, rng)
+        try:
+            interval = _bounded_difference(a, b, comparison, level, rng)
+        except UserError as refusal_too:
+            refusals.append(refusal_too.sentences[0])
     try:
         improvement = intervals.probability_of_improvement(a, b, level)
     except RefusedIntervalError as refusal:

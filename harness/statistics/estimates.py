@@ -123,7 +123,8 @@ def estimate(
         limited, error = None, None
         if name == "mean":
             if bounds is not None:
-                limited = intervals.bounded_mean(scores, bounds, rng, level)
+                # A floor above the worst score seen is no bound: refused, with the sentence.
+                limited = attempt(_bounded(scores, bounds, rng, level))
             error = _standard_error(scores)
             main = attempt(lambda: _mean_interval(scores, column, level, bounds))
             if main is None and limited is not None:
@@ -151,6 +152,12 @@ def estimate(
             )
         )
     return found
+
+
+def _bounded(
+    scores: Scores, bounds: Bounds, rng: np.random.Generator, level: float
+) -> Callable[[], Interval]:
+    return lambda: intervals.bounded_mean(scores, bounds, rng, level)
 
 
 def _standard_error(scores: Scores) -> float | None:

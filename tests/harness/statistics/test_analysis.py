@@ -365,3 +365,14 @@ def test_pairs_where_declared(make_runs: MakeRuns) -> None:
         assert after.sensitivity.p_value < 0.02
         assert after.simultaneous is not None
         assert after.simultaneous.width > after.interval.width
+
+
+def test_a_floor_above_a_score_is_no_bound_and_no_crash(make_runs: MakeRuns) -> None:
+    ranges = {"score": dict.fromkeys(SETUPS, (0.0, 10.0))}
+    spec = replace(SPEC, estimands=("score",), scopes=("setups",), ranges=ranges)
+    runs = make_runs(SHIFTS)
+    for table in (runs, runs.assign(score=-1.0)):
+        found = analyse(table, spec, 0)
+        (estimate, *_) = found.estimates
+        assert estimate.bounded is None
+        assert any("outside the declared bounds" in text for text in estimate.refusals)
