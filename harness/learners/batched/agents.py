@@ -160,34 +160,16 @@ class BatchedPPO:
 
     def policy(self, agent: int) -> dict[str, NDArray[np.float32]]:
         """Returns the agent's parameters under the names of Stable-Baselines3's policy."""
-        named: dict[str, NDArray[np.float32]] = {}
-        last = len(self._policy.weights) - 1
-        for net, (trunk, head) in enumerate(
-            (("policy_net", "action_net"), ("value_net", "value_net"))
-        ):
-            for i, (w, b) in enumerate(zip(self._policy.weights, self._policy.biases, strict=True)):
-                name = head if i == last else f"mlp_extractor.{trunk}.{2 * i}"
-                used = 1 if (net, i) == (1, last) else w.shape[3]
-                named[f"{name}.weight"] = np.ascontiguousarray(w[agent, net, :, :used].T)
-                named[f"{name}.bias"] = b[agent, net, 0, :used].copy()
-        named["log_std"] = self._policy.log_std[agent].copy()
+        arrays = {k: np.array(v, order="C") for k, v in self._policy.named(agent).items()}
         if self.normaliser.obs is not None:
-            named["obs_mean"] = self.normaliser.obs.mean[agent].astype(np.float32)
-            named["obs_var"] = self.normaliser.obs.var[agent].astype(np.float32)
-        return named
+            arrays["obs_mean"] = self.normaliser.obs.mean[agent].astype(np.float32)
+            arrays["obs_var"] = self.normaliser.obs.var[agent].astype(np.float32)
+        return arrays
 
     def load_policy(self, agent: int, arrays: dict[str, NDArray[np.float32]]) -> None:
         """Takes the parameters that `policy`, or a Stable-Baselines3 policy, returned."""
-        last = len(self._policy.weights) - 1
-        for net, (trunk, head) in enumerate(
-            (("policy_net", "action_net"), ("value_net", "value_net"))
-        ):
-            for i, (w, b) in enumerate(zip(self._policy.weights, self._policy.biases, strict=True)):
-                name = head if i == last else f"mlp_extractor.{trunk}.{2 * i}"
-                used = 1 if (net, i) == (1, last) else w.shape[3]
-                w[agent, net, :, :used] = arrays[f"{name}.weight"].T
-                b[agent, net, 0, :used] = arrays[f"{name}.bias"]
-        self._policy.log_std[agent] = arrays["log_std"]
+        for name, view in self._policy.named(agent).items():
+            view[...] = arrays[name]
         if self.normaliser.obs is not None:
             self.normaliser.obs.mean[agent] = arrays["obs_mean"]
             self.normaliser.obs.var[agent] = arrays["obs_var"]

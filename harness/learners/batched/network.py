@@ -123,6 +123,21 @@ class StackedPolicy:
                 weight[agent, net, :, :used] = drawn.numpy().T
         self.log_std[agent] = log_std
 
+    def named(self, agent: int) -> dict[str, Floats]:
+        """Returns views of one agent's parameters, shaped and named as Stable-Baselines3 does."""
+        named: dict[str, Floats] = {}
+        last = len(self.weights) - 1
+        nets = (("policy_net", "action_net"), ("value_net", "value_net"))
+        for net, (trunk, head) in enumerate(nets):
+            for i, (w, b) in enumerate(zip(self.weights, self.biases, strict=True)):
+                # Layers and activations alternate in its modules.
+                name = head if i == last else f"mlp_extractor.{trunk}.{2 * i}"
+                used = 1 if (net, i) == (1, last) else w.shape[3]
+                named[f"{name}.weight"] = w[agent, net, :, :used].T
+                named[f"{name}.bias"] = b[agent, net, 0, :used]
+        named["log_std"] = self.log_std[agent]
+        return named
+
     def forward(self, obs: Floats) -> Floats:
         """Returns the heads (S, 2, B, action) at observations (S, B, observation).
 
