@@ -205,6 +205,13 @@ class BatchEnv(ABC):
         """Lets copy `index` draw from `rng` from its next reset on."""
         self._rngs[index] = rng
 
+    def dismiss(self, indices: Indices) -> None:  # noqa: B027 - most physics step all copies at once
+        """Tells that nobody looks at these copies any more, until they are reset.
+
+        Physics that step their copies one by one then skip these; what a step returns for them
+        means nothing. By default nothing changes.
+        """
+
     def get_state(self) -> dict[str, Any]:
         """Returns everything that the future depends on, as plain values and arrays.
 

@@ -125,7 +125,7 @@ class Examiner:
             current = paced[k].sample(len(self._initial), rng)
             contexts[k] = np.concatenate([self._target, self._target, self._initial, current])
         flat = contexts.reshape(count * m, d)
-        # Copies that are done go on, unheard, until the last one is.
+        # Copies that are done begin again, unheard, until the last one is.
         env = envs.make_batch(self.setup, count * m, self._luck * count, lambda done: flat[done])
         obs = env.reset(flat).reshape(count, m, -1)
         noise = np.zeros((count, m, *env.action_space.shape))
@@ -146,6 +146,8 @@ class Examiner:
             ended = running & (terminated | truncated)
             success[ended] = info["success"][ended]
             running &= ~ended
+            if ended.any():
+                env.dismiss(np.flatnonzero(ended))
             discount *= self.setup.gamma
             obs = flat_obs.reshape(count, m, -1)
         env.close()

@@ -126,3 +126,24 @@ def test_deterministic_episodes_do_not_depend_on_the_point_of_the_grid(result: R
     assert one[:30] == other[:30]
     assert one[30:60] != other[30:60]
     assert one[60:80] == other[60:80]
+
+
+def test_skipping_landers_that_are_done_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    setup = envs.setup("lunar-lander")
+
+    class Falling:
+        count = 1
+
+        def act(self, obs: np.ndarray, noise: np.ndarray) -> np.ndarray:
+            return np.clip(0.5 * noise, -1.0, 1.0)
+
+    examiner = Examiner(setup, evaluation(6), [RunSeed(root=0, index=0)])
+    found = []
+    for skipping in (True, False):
+        if not skipping:
+            kind = envs.environment("lunar-lander")
+            monkeypatch.setattr(kind, "dismiss", lambda self, indices: None)
+        paced = [curriculum_of("initial", setup)]
+        found.append(examiner.examine(Falling(), paced, 0, 0, [0])[0])  # type: ignore[arg-type]
+    assert found[0] == found[1]
+    assert len(set(found[0]["length"])) > 3, "landers must be done at different times"
