@@ -21,7 +21,7 @@ LAWS = {
     "spdl": (2e-1, 1e-6, 2.0),
 }
 SETTINGS = Settings(
-    curricula=tuple(LAWS), dimensions=(1, 3, 10, 100), sizes=(16, 64, 256), limit=2.0
+    curricula=tuple(LAWS), dimensions=(1, 3, 10, 100, 1_000, 10_000), sizes=(16, 64, 256), limit=2.0
 )
 _STATE = {"load": [0.5, 0.5, 0.5], "steal": 0.0, "preemptions": 3}
 
