@@ -36,7 +36,7 @@ def test_the_only_pass_of_a_slow_curriculum_falls_amid_the_quick_ones():
 
 @pytest.mark.parametrize("name", curricula.names())
 def test_every_replayed_update_starts_from_the_recorded_state(name):
-    instance = synthetic(2, 16, 1, seed=3, epsilon=0.05)
+    instance = synthetic(1, 16, 2, seed=3, epsilon=0.05)
     replay = Replay(Entry(name, name), [instance])
     first, p = replay.solve(0)
     replay.time(0)
