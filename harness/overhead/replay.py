@@ -47,8 +47,7 @@ def probe_cells(
 
     Within the limit means that the probed updates together take no longer than the limit times
     their number: a solver may have a bad instance. Cells are taken from small to large. A
-    curriculum over the limit is not tried again at larger d with the same or larger K; the cell
-    says so.
+    curriculum over the limit is not tried again at larger d with the same K; the cell says so.
     """
     open_ = [cell for cell in cells if not cell.probes]
     hear.stage("probe", len(cells), len(cells) - len(open_))
@@ -70,7 +69,7 @@ def _over_already(name: str, source: Source, cells: Sequence[Cell]) -> Cell | No
     for cell in cells:
         probe = cell.probes.get(name, {})
         tried = probe.get("attempted", False) and "over" in probe
-        if tried and cell.source.d < source.d and cell.source.size <= source.size:
+        if tried and cell.source.d < source.d and cell.source.size == source.size:
             return cell
     return None
 

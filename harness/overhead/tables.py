@@ -62,7 +62,7 @@ def times_table(summary: Finding) -> Table:
         f"{clock_name(summary)} per update, geometric mean over "
         f"{summary['settings']['blocks']} blocks. "
         f"“> {limit:g} s” is what does not finish within the stated limit, on average over the "
-        "probed updates, or was over it at smaller d with the same or smaller K already; “error” "
+        "probed updates, or was over it at smaller d with the same K already; “error” "
         "is an update that raised one. Intervals and CPU times are in the ratio table."
     )
     return Table("times", "Time per update", caption, columns, rows, folded=True)
