@@ -13,14 +13,10 @@ growing size and fits the fixed cost of a batch, which the packing assumes.
 from __future__ import annotations
 
 import argparse
-import os
 import tempfile
 from pathlib import Path
 from time import perf_counter, process_time
 from unittest.mock import patch
-
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(variable, "1")
 
 import numpy as np
 
@@ -30,9 +26,11 @@ from harness.runner import RunOptions, run
 from harness.seeding import RunSeed, StudyRole
 from harness.store import RunStore
 from harness.study.expand import expand
+from harness.study.specs import Run
 
 
 def main() -> None:
+    """Reads the command line."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(required=True, dest="command")
     overhead_parser = commands.add_parser("overhead")
@@ -71,9 +69,12 @@ def overhead(path: str, workers: int | None) -> None:
 
 def batches() -> None:
     """Trains batches of growing size and prints what a batch costs beside its seeds."""
+    import torch
+
     from harness.runner.packing import FIXED
     from harness.training import train
 
+    torch.set_num_threads(1)
     study = load_study("studies/quick.yaml")
     study = study.model_copy(update={"budget": 16_384})
     planned = expand(study)[0]
@@ -99,15 +100,14 @@ def load(count: int, points: int) -> None:
         with patch("os.fsync", lambda _: None):
             _make_up(root, count, points)
         size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
-        started = perf_counter()
+        started, worked = perf_counter(), process_time()
         results = load_results(root)
-        ours = perf_counter() - started
+        ours, cpu = perf_counter() - started, process_time() - worked
         assert (results.runs["status"] == "ok").all()
         rows = len(results.evaluations) + len(results.updates)
+        count = len(results.runs)
         print(f"{count:,} runs, {rows:,} rows, {size / 2**20:.0f} MiB on disk")
-        print(
-            f"load_results, every checksum verified: {ours:.1f} s ({ours / count * 1e3:.2f} ms a run)"
-        )
+        print(f"load_results, every checksum verified: {ours:.1f} s, {cpu:.1f} s of CPU")
         sample = list((root / "runs").iterdir())[: max(1, count // 10)]
         plain = _read_plainly(sample) * count / len(sample)
         print(f"pandas.read_parquet, file by file:     {plain:.1f} s (from {len(sample):,} runs)")
@@ -127,31 +127,18 @@ def _read_plainly(folders: list[Path]) -> float:
 
 def _make_up(root: Path, count: int, points: int) -> None:
     study = load_study("studies/quick.yaml")
-    seeds = -(-count // len(study.curricula))
-    study = study.model_copy(
-        update={"seeds": study.seeds.model_copy(update={"count": seeds}), "name": "made-up"}
-    )
-    cells = expand(study)
+    each = count // len(study.curricula)
+    seeds = study.seeds.model_copy(update={"count": each})
+    cells = expand(study.model_copy(update={"seeds": seeds}))
     store = RunStore(root)
-    trimmed = [(p.label, p.cell, p.seeds[: count // len(cells) + 1]) for p in cells]
-    runs = [run for p in cells for run in p.runs()][:count]
-    wanted = {run.run_id() for run in runs}
-    listed = [
-        (label, cell, [s for s in part if _id(cell, s) in wanted]) for label, cell, part in trimmed
-    ]
-    store.extend_manifest("made-up", {}, listed)
+    store.extend_manifest("made-up", {}, [(p.label, p.cell, p.seeds) for p in cells])
     rng = np.random.default_rng(0)
-    for made in runs:
-        store.write(made, _made_up_result(made, points, rng), {"attempts": 1})
+    for planned in cells:
+        for made in planned.runs():
+            store.write(made, _made_up_result(made, points, rng), {"attempts": 1})
 
 
-def _id(cell, seed) -> str:  # type: ignore[no-untyped-def]
-    from harness.study.specs import Run
-
-    return Run(cell=cell, seed=seed).run_id()
-
-
-def _made_up_result(made, points: int, rng: np.random.Generator) -> RunResult:  # type: ignore[no-untyped-def]
+def _made_up_result(made: Run, points: int, rng: np.random.Generator) -> RunResult:
     contexts, updates = 100, 40
     rows = points * contexts
     values = rng.normal(size=rows)

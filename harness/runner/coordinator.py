@@ -91,6 +91,7 @@ class Coordinator:
             self.executor.close()
             with contextlib.suppress(OSError):
                 self._stop_file.unlink(missing_ok=True)
+                self._leases.sweep(self.store.has)
             self._show()
 
     def _poll(self) -> list[Ended]:
@@ -212,6 +213,7 @@ class Coordinator:
         """Records a run that was given up, once its last worker is known to be gone."""
         run_id = run.run_id()
         status, reason = self._given_up[run_id]
+        last = self._leases.holder(run_id)
         lease = self._leases.acquire(run_id)
         if lease is None:
             self._elsewhere[run_id] = Batch(batch.label, batch.cell, (run.seed,))
@@ -219,7 +221,8 @@ class Coordinator:
         attempts = self._failures[run_id] if status is Status.INFRASTRUCTURE else 1
         try:
             execution = {"attempts": attempts, "finished": now()}
-            self.store.write(run, failed(run, status, reason), execution)
+            result = failed(run, status, reason, env_steps=last.steps if last else 0)
+            self.store.write(run, result, execution)
         finally:
             lease.release()
         self.store.ledger.append("failure", run=run_id, status=status.value, reason=reason)

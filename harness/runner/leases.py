@@ -16,6 +16,7 @@ import json
 import os
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -203,6 +204,16 @@ class Leases:
     def live(self) -> dict[str, Holder]:
         """Returns the runs that are being worked on."""
         return {k: holder for k, holder in self.holders().items() if not self.is_stale(holder)}
+
+    def sweep(self, finished: Callable[[str], bool]) -> None:
+        """Removes what killed processes left: leases of finished runs, and half-made ones."""
+        for run_id, holder in self.holders().items():
+            if finished(run_id) and self.is_stale(holder):
+                (self.folder / f"{run_id}.{holder.generation}").unlink(missing_ok=True)
+        for leftover in self.folder.glob(".*.tmp"):
+            with contextlib.suppress(OSError):
+                if time.time() - leftover.stat().st_mtime > self.expiry:
+                    leftover.unlink()
 
     def _read(self, run_id: str, generation: int) -> Holder | None:
         path = self.folder / f"{run_id}.{generation}"

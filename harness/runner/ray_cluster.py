@@ -84,10 +84,7 @@ class RayExecutor:
             return Outcome(ending=Ending.DIED, reason=reason)
 
     def stop(self) -> None:
-        """Leaves the stop to the stop file, which workers look for; cancels what has not begun."""
-        for future in self._active:
-            with contextlib.suppress(Exception):
-                self._ray.cancel(future, force=False, recursive=False)
+        """Leaves the stop to the stop file: Ray would interrupt a task, not ask it to stop."""
 
     def close(self) -> None:
         """Cancels what still runs; disconnects from a cluster that we connected to."""

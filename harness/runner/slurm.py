@@ -56,6 +56,7 @@ class SlurmExecutor:
             submitit.core.utils.FailedJobError,
         )
         self._active: dict[Any, Task] = {}
+        self._taken_back: list[Ended] = []
         self._given = dict(parameters or {})
         try:
             self._executor = submitit.AutoExecutor(folder=root / "slurm", cluster=cluster)
@@ -80,6 +81,9 @@ class SlurmExecutor:
 
     def poll(self, timeout: float) -> list[Ended]:
         """Returns the tasks that ended, waiting at most `timeout` seconds for the first."""
+        if self._taken_back:
+            taken_back, self._taken_back = self._taken_back, []
+            return taken_back
         end = time.monotonic() + timeout
         while True:
             done = [job for job in self._active if job.done()]
@@ -96,11 +100,13 @@ class SlurmExecutor:
             return Outcome(ending=Ending.DIED, reason=reason)
 
     def stop(self) -> None:
-        """Leaves the stop to the stop file, which workers look for; cancels what has not begun."""
-        for job in self._active:
-            if job.state in ("PENDING", "UNKNOWN"):
-                with contextlib.suppress(Exception):
-                    job.cancel(check=False)
+        """Takes back the jobs that have not begun; the others look for the stop file."""
+        for job in [job for job in self._active if job.state == "PENDING"]:
+            with contextlib.suppress(Exception):
+                job.cancel(check=False)
+                reason = "taken back before it began"
+                outcome = Outcome(ending=Ending.STOPPED, reason=reason)
+                self._taken_back.append(Ended(self._active.pop(job), outcome))
 
     def close(self) -> None:
         """Cancels what still runs."""

@@ -63,6 +63,9 @@ def execute(task: Task, stop: threading.Event | None = None) -> Outcome:
         traceback.print_exc()
         reason = f"{task.train} cannot be imported: {type(error).__name__}: {error}"
         return Outcome(ending=Ending.DIED, reason=reason)
+    if hooks.should_stop():
+        # A task that waited for a free core while the study was stopped.
+        return Outcome(ending=Ending.STOPPED, reason="stopped before it began")
     try:
         hooks.acquire()
         seeds = [run.seed for run in hooks.held()]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 from harness.store import RunStore
 from tests.end_to_end.torment import torment
 from tests.harness.runner.drive import start
-from tests.harness.runner.plans import digests, launch_at, plan_cell
+from tests.harness.runner.plans import REPOSITORY, digests, launch_at, plan_cell
 
 RECORDED = ("evaluations.parquet", "updates.parquet", "policy.safetensors")
 
@@ -45,14 +47,53 @@ def test_a_study_survives_kills_at_random_moments(tmp_path, kills, monkeypatch):
     assert min(counts["runner"], counts["worker"]) >= kills // 5
 
     monkeypatch.setenv("WALK_AT_ONCE", "1")
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
     planned = [plan_cell(**cell) for cell in cells]
     summary, whole, _ = launch_at(tmp_path / "whole" / "walks", *planned, workers=2)
     assert summary.statuses == {"ok": 2 * len(cells)}
     assert digests(root) == digests(whole.root)
     assert recorded_bytes(root) == recorded_bytes(whole.root)
+    assert_nothing_left(root)
 
+
+STUDY = """
+name: killed
+question: Does real training survive it?
+curricula: [default, spgl]
+setups: [point-mass-2]
+learner: ppo
+seeds: {count: 4, root: 3}
+budget: 65_536
+evaluation: {points: 16, contexts: 10}
+"""
+
+
+@pytest.mark.validation
+def test_real_training_survives_kills_at_random_moments(tmp_path):
+    study = tmp_path / "killed.yaml"
+    study.write_text(STUDY)
+
+    def start_real(results: str) -> subprocess.Popen[str]:
+        arguments = ["run", study, "--results", tmp_path / results, "--workers", 2, "--no-share"]
+        command = [sys.executable, "-m", "harness", *map(str, arguments)]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, cwd=REPOSITORY, stdout=pipe, stderr=pipe, text=True)
+
+    root = tmp_path / "torn" / "killed"
+    counts = torment(lambda: start_real("torn"), root, 8, np.random.default_rng(7))
+    assert min(counts["runner"], counts["worker"]) >= 1
+    whole = start_real("whole")
+    _, error = whole.communicate(timeout=600)
+    assert whole.returncode == 0, error
+    assert len(digests(root)) == 8
+    assert digests(root) == digests(tmp_path / "whole" / "killed")
+    assert recorded_bytes(root) == recorded_bytes(tmp_path / "whole" / "killed")
+    assert_nothing_left(root)
+
+
+def assert_nothing_left(root: Path) -> None:
     # Nothing is left behind, neither on the disk nor among the processes.
-    assert not list(root.rglob("*.tmp"))
+    assert not list(root.glob("runs/*/.*.tmp"))
     assert not list(root.glob("leases/*"))
     assert not list(root.glob("runs/*/checkpoint.bin"))
     workers = {e["pid"] for e in RunStore(root).ledger.read() if e["event"] == "start"}

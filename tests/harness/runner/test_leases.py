@@ -149,3 +149,20 @@ def test_a_closed_descriptor_is_never_written_to(leases, tmp_path):
 def test_machines_are_told_apart():
     assert module.machine().startswith(module.hostname())
     assert "pid:" in module.machine(), "process ids of two containers must not be mixed up"
+
+
+def test_sweeping_removes_what_the_dead_left_and_nothing_else(tmp_path):
+    script = (
+        "import sys; from harness.runner.leases import Leases\n"
+        "for name in ('finished', 'unfinished'): Leases(sys.argv[1]).acquire(name)"
+    )
+    subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
+    leases = Leases(tmp_path, expiry=60.0)
+    mine = leases.acquire("mine")
+    old, fresh = leases.folder / ".old.tmp", leases.folder / ".fresh.tmp"
+    old.touch()
+    os.utime(old, (0, 0))
+    fresh.touch()
+    leases.sweep(lambda run_id: run_id in ("finished", "mine"))
+    assert sorted(os.listdir(leases.folder)) == [".fresh.tmp", "mine.1", "unfinished.1"]
+    mine.check()

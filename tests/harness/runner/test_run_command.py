@@ -1,0 +1,125 @@
+"""`pacebench run` and `status`, as a user calls them, with real training."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.store import RunStore
+from tests.harness.runner.plans import REPOSITORY, digests
+
+pytestmark = pytest.mark.slow
+
+STUDY = """
+name: tiny
+question: Does it run?
+curricula: [default, spgl]
+setups: [point-mass-2]
+learner: ppo
+seeds: {count: 2, root: 1}
+budget: %d
+evaluation: {points: 4, contexts: 10}
+"""
+
+
+def command(*arguments: object) -> list[str]:
+    return [sys.executable, "-m", "harness", *map(str, arguments)]
+
+
+def call(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(*arguments), cwd=REPOSITORY, capture_output=True, text=True)
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.yaml"
+    path.write_text(STUDY % 8_192)
+    return path
+
+
+def test_a_study_is_run_once_and_its_status_is_told(study, tmp_path):
+    results = tmp_path / "results"
+    before = call("status", study, "--results", results)
+    assert before.returncode == 2
+    assert "no results here; start with `pacebench run" in before.stderr
+    done = call("run", study, "--results", results, "--workers", 2)
+    assert done.returncode == 0, done.stderr
+    assert "4 of 4 runs ended (4 ok), 4 of them now" in done.stdout
+    again = call("run", study, "--results", results)
+    assert "4 of 4 runs ended (4 ok), 0 of them now" in again.stdout
+    shown = call("status", results / "tiny")
+    assert "4/4 runs done" in shown.stdout
+    state = json.loads(call("status", study, "--results", results, "--json").stdout)
+    assert state["complete"]
+    assert [cell["done"] for cell in state["cells"]] == [2, 2]
+    assert state["whole"]["steps"] == 4 * 8_192
+
+
+def test_ctrl_c_in_a_terminal_and_the_resumed_study_equals_an_uninterrupted_one(study, tmp_path):
+    """Real training, a real terminal, and a real Ctrl-C that goes to the whole process group."""
+    study.write_text(STUDY % 32_768)
+    root = tmp_path / "interrupted" / "tiny"
+    ours, theirs = pty.openpty()
+    runner = subprocess.Popen(
+        command("run", study, "--results", root.parent, "--workers", 2),
+        cwd=REPOSITORY,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        env={**os.environ, "COLUMNS": "120", "TERM": "xterm"},
+    )
+    os.close(theirs)
+    screen = b""
+    os.set_blocking(ours, False)
+    sent = False
+    while runner.poll() is None:
+        try:
+            screen += os.read(ours, 65536)
+        except (BlockingIOError, OSError):
+            time.sleep(0.05)
+        if not sent and list(root.glob("runs/*/checkpoint.bin")):
+            os.killpg(runner.pid, signal.SIGINT)
+            sent = True
+    with contextlib.suppress(OSError):
+        screen += os.read(ours, 65536)
+    text = screen.decode(errors="replace")
+    assert runner.returncode == 130, text
+    assert "time left" in text, "the live table"
+    assert "Stopping at the next checkpoint" in text
+    assert f"Resume with: pacebench run {study}" in text
+    assert "Traceback" not in text
+    assert call("run", study, "--results", root.parent, "--workers", 1).returncode == 0
+    whole = tmp_path / "whole"
+    assert call("run", study, "--results", whole, "--workers", 2, "--no-share").returncode == 0
+    assert digests(root) == digests(whole / "tiny")
+    assert len(digests(root)) == 4
+    resumed = [e for e in RunStore(root).ledger.read() if e["event"] == "start"]
+    assert len(resumed) > 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--executor", "cloud"], "no executor is called 'cloud'; use local, ray or slurm."),
+        (["--executor", "slurm", "--slurm", "partition"], "write KEY=VALUE"),
+        (["--results", "/proc/nowhere"], "/proc/nowhere"),
+        (["--executor", "slurm"], "start it where `sbatch` works"),
+    ],
+)
+def test_mistakes_are_sentences(study, tmp_path, arguments, sentence):
+    if "--results" not in arguments:
+        arguments = [*arguments, "--results", str(tmp_path / "results")]
+    done = call("run", study, *arguments)
+    assert done.returncode == 2, done.stderr
+    assert sentence in done.stderr
+    assert "Traceback" not in done.stderr
