@@ -238,6 +238,7 @@ AA = StatisticsSpec(
 )
 
 
+@pytest.mark.slow
 @sizes(150, 3_000)
 def test_a_study_of_equal_methods_end_to_end(sets: int) -> None:
     """Three copies of one method, two setups, failures: how often does any claim come out?"""
