@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from harness.errors import UserError
+from harness.freeze import comparisons
 from harness.scores import Scale
 from harness.statistics.missing import STEPS, Range
 from harness.statistics.specification import NORMALISED, SUCCESS, SUITE, StatisticsSpec
@@ -73,11 +74,10 @@ def specification(
         estimands.remove("auc")
     # A suite mean is one claim per comparison; everything else is claimed setup by setup.
     suite = said.primary == "normalised" and len(study.setups) > 1
-    declared = said.comparisons
     return StatisticsSpec(
         control=study.control,
         runs=planned,
-        comparisons="all-vs-control" if declared == "vs-control" else declared,
+        comparisons=comparisons(study),
         estimands=tuple(estimands),
         primary=COLUMNS[said.primary],
         scopes=(SUITE,) if suite else ("setups",),

@@ -52,6 +52,7 @@ def results(study: Study, tmp_path: Path) -> Path:
     return tmp_path / "results"
 
 
+@pytest.mark.slow
 def test_report_of_a_frozen_study_is_confirmatory_and_noted(
     file: Path, study: Study, tmp_path: Path
 ) -> None:
@@ -93,6 +94,7 @@ def test_the_function_of_the_same_name_as_its_package(tmp_path: Path) -> None:
             harness.report(tmp_path)
 
 
+@pytest.mark.slow
 def test_an_unfinished_study_may_be_looked_at_but_it_is_remembered(
     results: Path, file: Path, study: Study
 ) -> None:
@@ -108,6 +110,7 @@ def test_an_unfinished_study_may_be_looked_at_but_it_is_remembered(
     assert history_of(Ledger(root)).looks == tuple(noted["runs_known"])
 
 
+@pytest.mark.slow
 def test_amendments_are_listed_in_the_report(results: Path, file: Path, study: Study) -> None:
     root = results / study.name
     assert call("freeze", file, "--results", results)[0] == 0

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UserError
+from harness.freeze import comparisons
 from harness.report.document import Claims, Document, Section, Warned
 from harness.report.gather import view_of
 from harness.report.make import write
@@ -144,6 +145,21 @@ def test_an_undeclared_look_makes_the_claims_exploratory() -> None:
     assert any("undeclared numbers of runs: 5" in why for why in view.analysis.exploratory)
 
 
+def test_all_pairs_are_compared_in_the_direction_of_the_study_file() -> None:
+    view = make_view(setups=ONE, seeds=3, comparisons="all-pairs")
+    family = [c.comparison for c in view.analysis.contrasts if c.family]
+    assert {(c.method, c.control) for c in family} == set(comparisons(view.study))
+    assert len(family) == 3
+
+
+def test_the_suite_is_claimed_as_one_where_scores_are_normalised() -> None:
+    view = make_view(seeds=3, primary="normalised")
+    family = [c.comparison for c in view.analysis.contrasts if c.family]
+    assert {c.scope for c in family} == {"suite"}
+    made = document(view, [claims.claims, claims.verdicts])
+    assert "Over all setups" in markdown(made) or "over all setups" in markdown(made)
+
+
 def test_an_iqm_cannot_be_primary() -> None:
     with pytest.raises(UserError, match="cannot be compared run by run"):
         make_view(setups=ONE, seeds=3, primary="iqm")
@@ -175,6 +191,7 @@ def test_labels_are_not_mathematics() -> None:
     assert "_hidden" in curve.svg
 
 
+@pytest.mark.slow
 def test_the_same_results_give_the_same_bytes(tmp_path: Path) -> None:
     for name in ("first", "second"):
         view = make_view(setups=ONE, seeds=4)

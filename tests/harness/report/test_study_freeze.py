@@ -9,6 +9,7 @@ import pytest
 
 from harness import freeze
 from harness.errors import UserError
+from harness.runner import run
 from harness.store import Ledger
 from harness.study.models import Study
 from tests.harness.report import synthetic
@@ -76,6 +77,16 @@ def test_a_silent_change_is_refused_with_what_changed(
         assert 'pacebench freeze --amend "reason"' in caught.value.sentences[0]
         assert any(sentence in said for said in caught.value.sentences)
         assert len(caught.value.sentences) <= 8
+
+
+def test_the_runner_starts_nothing_of_a_frozen_study_that_changed(
+    plan: Study, tmp_path: Path
+) -> None:
+    folder = tmp_path / plan.name
+    freeze.freeze(plan, folder)
+    with pytest.raises(UserError, match="was frozen and has changed"):
+        run(changed(plan, budget=70_000), results=tmp_path)
+    assert sorted(path.name for path in folder.iterdir()) == ["ledger.jsonl", "plan.json"]
 
 
 def test_an_amendment_is_a_deviation_with_a_reason(plan: Study, tmp_path: Path) -> None:
