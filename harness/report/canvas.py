@@ -52,6 +52,8 @@ _RC = {
     "axes.axisbelow": True,
     "axes.unicode_minus": True,
     "figure.constrained_layout.use": True,
+    "figure.constrained_layout.w_pad": 0.07,
+    "figure.constrained_layout.h_pad": 0.06,
     "lines.linewidth": 1.6,
     "svg.fonttype": "none",
     # Without it the ids inside the file are random, and no two reports are the same.
