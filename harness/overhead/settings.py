@@ -46,7 +46,7 @@ class Settings(Frozen):
     check_blocks: int = Field(default=20, ge=MINIMUM_BLOCKS)
     limit: float = Field(default=2.0, gt=0)
     share: float = Field(default=0.02, gt=0)
-    process: float = Field(default=4.0, gt=0)
+    process: float = Field(default=1.0, gt=0)
     warm_up: int = Field(default=2, ge=1)
     epsilon: float = Field(default=0.05, gt=0)
     seed: int = Field(default=2026, ge=0)
@@ -102,7 +102,6 @@ def make_settings(
             "dimensions": (1, 3, 10, 100, 1_000),
             "sizes": (16, 256),
             "limit": 0.5,
-            "process": 1.5,
             "check_blocks": 20,
             "training_seeds": 3,
             "training_steps": 20_480,
