@@ -6,6 +6,7 @@ role alone: not on the order of creation, the batch of seeds a run is in, or the
 
 from __future__ import annotations
 
+import zlib
 from enum import IntEnum
 
 import numpy as np
@@ -38,11 +39,15 @@ class RunRole(IntEnum):
 
 
 class RunSeed(BaseModel):
-    """The seed of one training run: which root, which role, which number within it.
+    """The seed of one training run: which root, which role, which setup, which number.
+
+    Methods share the seeds of a setup. Setups do not: runs that share their randomness are not
+    independent, and the suite's intervals take the runs of different setups to be.
 
     Attributes:
         root: The study's root seed.
         role: The branch the run belongs to.
+        setup: The setup it is for.
         index: The run's number within the branch; tuning uses it for replicates and trials too.
     """
 
@@ -50,6 +55,7 @@ class RunSeed(BaseModel):
 
     root: int = Field(ge=0)
     role: StudyRole = StudyRole.EVALUATE
+    setup: str = ""
     index: int = Field(ge=0)
 
     @field_validator("role")
@@ -61,7 +67,8 @@ class RunSeed(BaseModel):
 
     def sequence(self, role: RunRole) -> np.random.SeedSequence:
         """Returns the stream of one role inside this run."""
-        return np.random.SeedSequence(self.root, spawn_key=(self.role, self.index, role))
+        key = (self.role, zlib.crc32(self.setup.encode()), self.index, role)
+        return np.random.SeedSequence(self.root, spawn_key=key)
 
     def generator(self, role: RunRole) -> np.random.Generator:
         """Returns a generator on the stream of one role inside this run."""

@@ -41,15 +41,19 @@ class PlannedCell:
 
 def expand(study: Study) -> list[PlannedCell]:
     """Returns the study's cells, setup by setup, in the order of the file."""
-    seeds = tuple(
-        RunSeed(root=study.seeds.root, role=StudyRole.EVALUATE, index=i)
-        for i in range(study.seeds.count)
-    )
     return [
-        PlannedCell(entry.shown, resolve_cell(study, entry, setup), seeds)
+        PlannedCell(entry.shown, resolve_cell(study, entry, setup), evaluation_seeds(study, setup))
         for setup in study.setups
         for entry in study.curricula
     ]
+
+
+def evaluation_seeds(study: Study, setup: str) -> tuple[RunSeed, ...]:
+    """Returns the seeds of the study's runs on one setup, the same for every method."""
+    root, role = study.seeds.root, StudyRole.EVALUATE
+    return tuple(
+        RunSeed(root=root, role=role, setup=setup, index=i) for i in range(study.seeds.count)
+    )
 
 
 def resolve_cell(study: Study, entry: CurriculumEntry, setup: str) -> Cell:

@@ -19,6 +19,8 @@ Steps = Annotated[int, Field(ge=1, le=10**12)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 Estimand = Literal["return", "success", "normalised", "auc", "cvar", "iqm"]
+# Verdicts need a difference of means; the interquartile mean is a secondary estimand.
+Primary = Literal["return", "success", "normalised", "auc", "cvar"]
 
 
 def _named(value: Any) -> Any:
@@ -143,7 +145,7 @@ class Evaluation(Frozen):
 class Statistics(Frozen):
     """What will be compared, and what would count as a difference; declared before running."""
 
-    primary: Estimand = Field("return", description="The estimand the verdicts are about.")
+    primary: Primary = Field("return", description="The estimand the verdicts are about.")
     secondary: tuple[Estimand, ...] = Field(
         ("success", "auc", "iqm"), description="Further estimands, reported without verdicts."
     )

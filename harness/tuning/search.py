@@ -82,8 +82,9 @@ class Search:
 
     def _block(self, offset: int, count: int) -> tuple[RunSeed, ...]:
         first = self.replicate * REPLICATE_BLOCK + offset
+        root = self.study.seeds.root
         return tuple(
-            RunSeed(root=self.study.seeds.root, role=StudyRole.TUNE, index=first + i)
+            RunSeed(root=root, role=StudyRole.TUNE, setup=self.setup, index=first + i)
             for i in range(count)
         )
 

@@ -14,8 +14,9 @@ def _words(sequence: np.random.SeedSequence) -> tuple[int, ...]:
 
 def test_every_stream_of_every_role_is_its_own() -> None:
     streams = [
-        _words(RunSeed(root=root, role=role, index=index).sequence(run_role))
+        _words(RunSeed(root=root, role=role, setup=setup, index=index).sequence(run_role))
         for root in (0, 1)
+        for setup in ("", "point-mass-1", "point-mass-2")
         for role in (StudyRole.PILOT, StudyRole.TUNE, StudyRole.EVALUATE)
         for index in range(20)
         for run_role in RunRole

@@ -15,7 +15,7 @@ VALID: dict[str, Any] = {
         "spdl-sqp",
     ],
     "setups": ["point-mass-1", "point-mass-2"],
-    "learner": {"name": "ppo", "params": {"learning_rate": 1e-3}},
+    "learner": {"name": "ppo", "params": {"learning_rate": 7e-4}},
     "seeds": {"count": 10, "root": 7},
     "budget": 40_960,
     "evaluation": {"steps": [10_240, 40_960], "contexts": 100},

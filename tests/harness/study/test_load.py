@@ -83,6 +83,7 @@ def test_every_shipped_study_is_valid(file: Path) -> None:
         ({"statistics.comparisons": [["spgl", "spgl"]]}, "comparisons[0]", "with itself"),
         ({"statistics.looks": [10]}, "statistics.looks[0]", "not before the planned 10"),
         ({"statistics.smallest_effect": 0}, "statistics.smallest_effect", "greater than 0"),
+        ({"statistics.primary": "iqm"}, "statistics.primary", "should be 'return'"),
         ({"tuning.curricula": ["linear"]}, "tuning.curricula[0]", "is not in the study"),
         ({"tuning.space.spgl.epsilon.low": 1}, "tuning.space.spgl.epsilon", "low must be below"),
         ({"tuning.sampler": "TPESampeler"}, "tuning.sampler", "did you mean 'TPESampler'?"),

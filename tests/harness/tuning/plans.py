@@ -24,7 +24,7 @@ def plan(**tuning: Any) -> dict[str, Any]:
         "seeds": {"count": 3, "root": 5},
         "budget": 40_000,
         "evaluation": {"points": 2, "contexts": 4},
-        "tuning": {"curricula": ["spgl", "linear"], "trials": 4, "rerank": 2, **tuning},
+        "tuning": {"curricula": ["spgl", "linear"], "trials": 3, "rerank": 2, **tuning},
     }
 
 

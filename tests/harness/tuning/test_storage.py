@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -62,46 +63,37 @@ def test_a_study_without_tuning_block(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def postgresql(tmp_path: Path) -> Iterator[str]:
+def postgresql() -> Iterator[str]:
     """The URL of a PostgreSQL server that runs for one test."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     if not found:
         pytest.skip("PostgreSQL's server is not installed (Debian's package: postgresql)")
     binaries = found[-1].parent
-    data, log = tmp_path / "data", tmp_path / "server.log"
-    # The server refuses to run as root.
+    # The server refuses to run as root, and pytest's own folders are closed to everybody else.
     user = ["runuser", "-u", "nobody", "--"] if os.geteuid() == 0 else []
-    if user:
-        data.mkdir()
-        shutil.chown(data, "nobody")
-        for parent in (tmp_path, *tmp_path.parents):
-            if str(parent).startswith("/tmp/"):
-                parent.chmod(0o755)
-        log.touch()
-        shutil.chown(log, "nobody")
-    with socket.socket() as probe:
+    with tempfile.TemporaryDirectory(prefix="pacebench-") as name, socket.socket() as probe:
+        data = Path(name)
+        if user:
+            shutil.chown(data, "nobody")
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    where = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -c fsync=off"
-    subprocess.run(
-        [*user, binaries / "initdb", "-D", data, "-U", "tuner", "-A", "trust"],
-        check=True,
-        capture_output=True,
-        cwd="/",
-    )
-    control = [*user, binaries / "pg_ctl", "-D", data]
-    subprocess.run(
-        [*control, "-l", log, "-o", where, "-w", "start"],
-        check=True,
-        cwd="/",
-        stdout=subprocess.DEVNULL,
-    )
-    try:
-        yield f"postgresql://tuner@127.0.0.1:{port}/postgres"
-    finally:
-        subprocess.run(
-            [*control, "-m", "immediate", "stop"], check=True, cwd="/", stdout=subprocess.DEVNULL
-        )
+        probe.close()
+        where = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories='' -F"
+        control = [*user, binaries / "pg_ctl", "-D", data]
+        for command in (
+            [*user, binaries / "initdb", "-D", data, "-U", "tuner", "-A", "trust"],
+            [*control, "-l", data / "server.log", "-o", where, "-w", "start"],
+        ):
+            subprocess.run(command, check=True, cwd="/", stdout=subprocess.DEVNULL)
+        try:
+            yield f"postgresql://tuner@127.0.0.1:{port}/postgres"
+        finally:
+            subprocess.run(
+                [*control, "-m", "immediate", "stop"],
+                check=True,
+                cwd="/",
+                stdout=subprocess.DEVNULL,
+            )
 
 
 @pytest.mark.slow
