@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 from typing import Any
@@ -69,7 +70,7 @@ def test_records_are_the_same_in_any_batch(setup: str, params: dict[str, Any]) -
     assert len(set(seen.values())) == 10, "different seeds must differ"
 
 
-def test_records_are_the_same_in_a_fresh_process() -> None:
+def test_records_are_the_same_in_a_fresh_process_with_other_threads() -> None:
     cell = make_cell(budget=2000, steps=(2000,))
     here = fingerprints(cell, [2, 0])
     script = (
@@ -82,6 +83,7 @@ def test_records_are_the_same_in_a_fresh_process() -> None:
     done = subprocess.run(
         [sys.executable, "-c", script],
         input=cell.model_dump_json(),
+        env={**os.environ, **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "2")},
         capture_output=True,
         text=True,
         check=True,
