@@ -6,37 +6,27 @@ it outlives the runner that asked for it.
 
 from __future__ import annotations
 
-import functools
-import os
 import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from harness.records import Checkpoint, Hooks, RunResult, Status
-from harness.runner.leases import Lease, LeaseLostError, Leases
+from harness.records import Hooks, RunResult, Status
+from harness.runner.hooks import WorkerHooks
+from harness.runner.leases import LeaseLostError
 from harness.runner.task import Ending, Outcome, Task
 from harness.seeding import RunSeed
-from harness.store.checkpoints import BadCheckpointError, load_checkpoint, save_checkpoint
 from harness.store.files import (
     StorageError,
     is_machine_error,
     is_out_of_memory,
     is_out_of_space,
-    make_folder,
-    remove_temporaries,
-    storage,
 )
-from harness.store.ledger import now
 from harness.store.runs import failed
 from harness.store.store import RunStore
-from harness.study.specs import Cell, Run
+from harness.study.specs import Cell
 
-P = ParamSpec("P")
-T = TypeVar("T")
 Train = Callable[[Cell, Sequence[RunSeed], Hooks], list[RunResult]]
 
 
@@ -112,185 +102,3 @@ def _raised(hooks: WorkerHooks, error: BaseException) -> Outcome:
         except (LeaseLostError, StorageError) as second:
             return Outcome(ending=Ending.STORAGE, reason=str(second))
     return Outcome(ending=Ending.RAISED, reason=reason)
-
-
-def _timed(method: Callable[Concatenate[WorkerHooks, P], T]) -> Callable[..., T]:
-    """Adds the time inside a method to its object's `seconds`."""
-
-    @functools.wraps(method)
-    def timed(self: WorkerHooks, *args: P.args, **kwargs: P.kwargs) -> T:
-        began = time.perf_counter()
-        try:
-            return method(self, *args, **kwargs)
-        finally:
-            self.seconds += time.perf_counter() - began
-
-    return timed
-
-
-class WorkerHooks:
-    """Connects training to the store: checkpoints, results, signs of life.
-
-    Attributes:
-        busy: Ids of runs that somebody else holds or has finished.
-        seconds: Time spent in here, which is not the method's.
-    """
-
-    def __init__(self, task: Task, store: RunStore, stop: threading.Event) -> None:
-        self.busy: list[str] = []
-        self.seconds = 0.0
-        self._task, self._store, self._stop = task, store, stop
-        self._leases: dict[RunSeed, tuple[Run, Lease]] = {}
-        self._resumed: dict[RunSeed, int] = {}
-        self._done = 0
-        self._started = now()
-        self._next_look = 0.0
-        self._lock = threading.Lock()
-        self._closing = threading.Event()
-        self._pulse = threading.Thread(target=self._beat_on, daemon=True)
-
-    @_timed
-    def acquire(self) -> None:
-        """Takes the runs of the task that are free.
-
-        Raises:
-            StorageError: A lease or the ledger cannot be written.
-        """
-        leases = Leases(self._store.root, self._task.limits.expiry)
-        counts = dict(zip(self._task.seeds, self._task.failures, strict=True))
-        for run in self._task.runs():
-            run_id = run.run_id()
-            lease = leases.acquire(
-                run_id,
-                attempt=self._task.attempt,
-                label=self._task.label,
-                setup=self._task.cell.setup,
-                seed=run.seed.index,
-            )
-            if lease is None:
-                self.busy.append(run_id)
-                continue
-            if self._store.has(run_id):
-                # It was finished between the runner's look and ours.
-                lease.release()
-                self.busy.append(run_id)
-                continue
-            self._leases[run.seed] = (run, lease)
-            folder = make_folder(self._store.folder(run_id))
-            with storage(folder):
-                remove_temporaries(folder)
-            self._store.ledger.append(
-                "start",
-                run=run_id,
-                label=self._task.label,
-                setup=self._task.cell.setup,
-                seed=run.seed.index,
-                attempt=self._task.attempt,
-                failures=counts[run.seed],
-                generation=lease.generation,
-            )
-        self._pulse.start()
-
-    @property
-    def root(self) -> Path:
-        """The study's results folder."""
-        return self._store.root
-
-    def held(self) -> list[Run]:
-        """Returns the runs that are ours and unfinished."""
-        return [run for run, _ in self._leases.values()]
-
-    def steps_of(self, run: Run) -> int:
-        """Returns the environment steps that a run is known to have consumed."""
-        return self._resumed.get(run.seed, 0) + self._share()
-
-    def close(self) -> None:
-        """Gives back what is still held."""
-        self._closing.set()
-        if self._pulse.is_alive():
-            self._pulse.join()
-        with self._lock:
-            for _, lease in self._leases.values():
-                lease.release()
-
-    @_timed
-    def load(self, seed: RunSeed) -> Checkpoint | None:
-        """Returns the latest usable checkpoint; one that is not usable is set aside."""
-        run, _ = self._leases[seed]
-        run_id = run.run_id()
-        path = self._store.checkpoint_path(run_id)
-        try:
-            checkpoint = load_checkpoint(path, run_id)
-        except BadCheckpointError as error:
-            aside = make_folder(self._store.root / "quarantine")
-            target = aside / f"{run_id}-{self._task.attempt}-{path.name}"
-            with storage(path):
-                os.rename(path, target)
-            self._store.ledger.append(
-                "quarantine", run=run_id, reason=f"{path.name}: {error}", path=str(target.name)
-            )
-            return None
-        if checkpoint is not None:
-            self._resumed[seed] = checkpoint.step
-        return checkpoint
-
-    @_timed
-    def save(self, seed: RunSeed, checkpoint: Checkpoint) -> None:
-        """Keeps a checkpoint, if the run is still ours."""
-        run, lease = self._leases[seed]
-        lease.check()
-        run_id = run.run_id()
-        save_checkpoint(self._store.checkpoint_path(run_id), run_id, checkpoint)
-
-    def progress(self, env_steps: int) -> None:
-        """Counts environment steps, over all seeds of the batch."""
-        self._done += env_steps
-
-    @_timed
-    def finished(self, result: RunResult) -> None:
-        """Writes the result of a run, if the run is still ours; a second time it does nothing."""
-        if result.seed not in self._leases:
-            return
-        run, lease = self._leases[result.seed]
-        lease.check()
-        run_id = run.run_id()
-        counts = dict(zip(self._task.seeds, self._task.failures, strict=True))
-        self._store.write(run, result, self._execution(counts[result.seed] + 1))
-        with self._lock:
-            del self._leases[result.seed]
-            lease.release()
-        self._store.ledger.append(
-            "finish" if result.status is Status.OK else "failure",
-            run=run_id,
-            status=result.status.value,
-            reason=result.reason,
-            attempt=self._task.attempt,
-        )
-
-    def should_stop(self) -> bool:
-        """Says whether to stop at the next checkpoint."""
-        # Training may ask thousands of times a second, and the file may be on another machine.
-        if not self._stop.is_set() and time.monotonic() >= self._next_look:
-            self._next_look = time.monotonic() + 1.0
-            if Path(self._task.stop_file).exists():
-                self._stop.set()
-        return self._stop.is_set()
-
-    def _execution(self, attempts: int) -> dict[str, Any]:
-        return {
-            "attempt": self._task.attempt,
-            "attempts": attempts,
-            "batch": len(self._task.seeds),
-            "started": self._started,
-            "finished": now(),
-        }
-
-    def _share(self) -> int:
-        return self._done // max(1, len(self._task.seeds) - len(self.busy))
-
-    def _beat_on(self) -> None:
-        while not self._closing.wait(self._task.limits.heartbeat):
-            with self._lock:
-                fresh = self._share()
-                for seed, (_, lease) in self._leases.items():
-                    lease.beat(self._resumed.get(seed, 0) + fresh, fresh)

@@ -26,8 +26,16 @@ class BadCheckpointError(Exception):
     """A checkpoint that must not be used; the message says why."""
 
 
-def save_checkpoint(path: Path, run_id: str, checkpoint: Checkpoint) -> None:
+def save_checkpoint(
+    path: Path, run_id: str, checkpoint: Checkpoint, *, durable: bool = True
+) -> None:
     """Replaces the checkpoint of a run.
+
+    Args:
+        path: Where it is.
+        run_id: Whose it is.
+        checkpoint: What to keep.
+        durable: Wait for the disk, so that a power cut does not cost it.
 
     Raises:
         StorageError: It cannot be written; the one before is still there.
@@ -42,7 +50,7 @@ def save_checkpoint(path: Path, run_id: str, checkpoint: Checkpoint) -> None:
         "versions": package_versions(),
         "sha256": sha256(payload),
     }
-    write_atomic(path, json.dumps(header).encode() + b"\n" + payload)
+    write_atomic(path, json.dumps(header).encode() + b"\n" + payload, durable=durable)
 
 
 def _plain(name: str, array: NDArray[Any]) -> NDArray[Any]:

@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import json
 import os
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -41,18 +42,27 @@ class Ledger:
         Raises:
             StorageError: It cannot be written.
         """
+        self.append_all([{"event": event, **facts}])
+
+    def append_all(self, events: Iterable[Mapping[str, Any]]) -> None:
+        """Adds one line for each event, and waits for the disk once.
+
+        Args:
+            events: JSON-able details of each, among them `event`.
+
+        Raises:
+            StorageError: They cannot be written.
+        """
         revision, dirty = git_state()
-        entry = {
-            "time": now(),
-            "event": event,
-            **facts,
+        where = {
             "host": hostname(),
             "pid": os.getpid(),
             "versions": package_versions(),
             "revision": revision,
             "dirty": dirty,
         }
-        line = json.dumps(entry, ensure_ascii=False).encode() + b"\n"
+        lines = [{"time": now(), **event, **where} for event in events]
+        text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
         make_folder(self.path.parent)
         with storage(self.path):
             descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
@@ -60,7 +70,7 @@ class Ledger:
                 # O_APPEND is enough on a local disk; network file systems need the lock as well.
                 with contextlib.suppress(OSError):
                     fcntl.lockf(descriptor, fcntl.LOCK_EX)
-                os.write(descriptor, self._mend(descriptor) + line)
+                os.write(descriptor, self._mend(descriptor) + text.encode())
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)

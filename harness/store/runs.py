@@ -13,7 +13,7 @@ from safetensors.numpy import save as save_arrays
 
 from harness.records import RunResult, Status
 from harness.store.checkpoints import NAME as CHECKPOINT
-from harness.store.files import make_folder, sha256, write_atomic
+from harness.store.files import make_folder, sha256, write_atomic, write_together
 from harness.store.provenance import provenance
 from harness.store.tables import evaluations_table, from_parquet, to_parquet, updates_tables
 from harness.study.specs import Run, canonical_json, digest
@@ -71,8 +71,8 @@ def write_run(folder: Path, run: Run, result: RunResult, execution: dict[str, An
         raise ValueError(f"a result of seed {result.seed} was given for the run of {run.seed}.")
     make_folder(folder)
     contents = _contents(result)
-    for name, data in contents.items():
-        write_atomic(folder / name, data)
+    if contents:
+        write_together(folder, contents)
     record: dict[str, Any] = {
         "format": FORMAT,
         "run_id": run.run_id(),

@@ -21,7 +21,13 @@ from harness.records import RunResult, Status
 from harness.seeding import RunSeed
 from harness.store import manifest as manifests
 from harness.store.checkpoints import NAME as CHECKPOINT
-from harness.store.files import make_folder, storage, sync_folder, write_atomic
+from harness.store.files import (
+    make_folder,
+    storage,
+    sync_folder,
+    write_atomic,
+    write_together,
+)
 from harness.store.ledger import Ledger
 from harness.store.manifest import Manifest
 from harness.store.runs import LOG, RECORD, BadRunError, StoredRun, read_run, write_run
@@ -192,9 +198,9 @@ class RunStore:
         # Copies, not links: a file damaged here must not be damaged there.
         target = make_folder(self.folder(found.run_id))
         with storage(target):
-            for name in found.record["files"]:
-                if (source / name).exists():
-                    write_atomic(target / name, (source / name).read_bytes())
+            names = [name for name in found.record["files"] if (source / name).exists()]
+            if names:
+                write_together(target, {name: (source / name).read_bytes() for name in names})
             if (source / LOG).exists():
                 shutil.copyfile(source / LOG, target / LOG)
             write_atomic(target / RECORD, (source / RECORD).read_bytes())

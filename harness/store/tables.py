@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from curricula.record import UpdateRecord
 from harness.records import EVALUATION_COLUMNS, UPDATE_COLUMNS
+from harness.store.arrays import to_arrow
 
 # Wall times differ between two runs of the same program, so they live in a file of their own and
 # the rest of an update can be compared byte for byte.
@@ -82,21 +83,11 @@ def _guess(values: Any) -> str:
 
 
 def _table(columns: Mapping[str, Any], types: Mapping[str, str]) -> pa.Table:
-    arrays = {}
-    for name, values in columns.items():
-        kind = _ARROW[types[name]]
-        if isinstance(values, np.ndarray):
-            arrays[name] = pa.array(values).cast(kind)
-        elif pa.types.is_floating(kind):
-            # pa.array refuses an integer among floats, and NaN is a value here, not a gap.
-            numbers = [None if value is None else float(value) for value in values]
-            arrays[name] = pa.array(numbers, type=kind, from_pandas=False)
-        else:
-            arrays[name] = pa.array(list(values), type=kind)
-    lengths = {name: len(array) for name, array in arrays.items()}
+    lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"columns of different lengths: {lengths}")
-    return pa.table(arrays)
+    arrays = [to_arrow(values, _ARROW[types[name]]) for name, values in columns.items()]
+    return pa.Table.from_arrays(arrays, names=list(columns))
 
 
 def to_parquet(table: pa.Table) -> bytes:

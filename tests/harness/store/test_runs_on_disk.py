@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,6 @@ import pytest
 
 from harness.records import Status
 from harness.store import BadRunError, RunStore, record_digest
-from harness.store import runs as runs_module
 from harness.store.files import StorageError
 from harness.store.runs import read_run, write_run
 from tests.harness.store.samples import empty_result, sample_result, sample_run
@@ -144,15 +144,13 @@ def test_a_folder_without_run_json_did_not_finish(written: Path) -> None:
 
 
 def test_run_json_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names: list[str] = []
-    real = runs_module.write_atomic
-    monkeypatch.setattr(
-        runs_module, "write_atomic", lambda p, d: (names.append(p.name), real(p, d))
-    )
+    written: list[str] = []
+    real = os.replace
+    monkeypatch.setattr(os, "replace", lambda a, b: (written.append(Path(b).name), real(a, b)))
     run = sample_run()
     write_run(tmp_path / run.run_id(), run, sample_result(run), {})
-    assert names[-1] == "run.json"
-    assert len(names) == 5
+    assert written[-1] == "run.json"
+    assert len(written) == 5
 
 
 def test_a_full_disk_leaves_no_record_and_no_debris(tmp_path: Path, monkeypatch) -> None:
