@@ -9,6 +9,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
+from harness import threads
 from harness.errors import UserError
 
 # Name of the command, module and function, in the order of a study's life.
@@ -68,6 +69,7 @@ for _name, _module, _function in COMMANDS:
 
 def main() -> None:
     """Runs the command line."""
+    threads.use_one()
     # A broken pipe (`pacebench list | head`) is the reader's business, not an error of ours.
     try:
         app()

@@ -24,9 +24,15 @@ def verify(
     Example: [bold]pacebench verify spgl-shared --examples 500[/bold]
     """
     import json
+    import tempfile
+    from pathlib import Path
+
+    from hypothesis.configuration import set_hypothesis_home_dir
 
     from harness.cli.output import console, warnings_as_lines
 
+    # Hypothesis keeps a cache in the folder it is called from, which is the user's.
+    set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "pacebench-hypothesis")
     with warnings_as_lines():
         import harness.verify as suite
 

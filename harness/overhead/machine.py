@@ -7,19 +7,6 @@ import resource
 from pathlib import Path
 from typing import Any
 
-THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-)
-
-
-def pinned_environment() -> dict[str, str]:
-    """Returns the environment of a process whose numerical libraries use one thread."""
-    return {**os.environ, **dict.fromkeys(THREAD_VARIABLES, "1")}
-
 
 def pin(cpu: int) -> int | None:
     """Keeps this process on the `cpu`-th of the processors it may use, where that is possible.

@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 
-from harness.overhead.machine import pinned_environment
+from harness import threads
 
 START_SECONDS = 120.0  # to import, to build instances: long, because the machine may be busy
 
@@ -29,7 +29,7 @@ class Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=pinned_environment(),
+            env=threads.environment(),
             text=True,
         )
         assert self._process.stdin is not None

@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from harness import threads
 from harness.errors import UserError
-from harness.overhead.machine import Watch, pin, pinned_environment
+from harness.overhead.machine import Watch, pin
 from harness.overhead.settings import Settings, order_generator, source_digest
 from harness.seeding import RunSeed, StudyRole
 from harness.store.files import make_folder, write_atomic
@@ -88,7 +89,7 @@ def _runs(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
-            env=pinned_environment(),
+            env=threads.environment(),
         )
         assert process.stdin is not None
         assert process.stdout is not None

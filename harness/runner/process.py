@@ -18,20 +18,9 @@ import time
 
 import psutil
 
+from harness import threads
 from harness.runner.task import Ending, Outcome, Task
 
-# Batches run side by side, one per core: a library that starts threads would make them fight, and
-# the order of a threaded sum is not the same twice.
-ONE_THREAD = dict.fromkeys(
-    (
-        "OMP_NUM_THREADS",
-        "OPENBLAS_NUM_THREADS",
-        "MKL_NUM_THREADS",
-        "VECLIB_MAXIMUM_THREADS",
-        "NUMEXPR_NUM_THREADS",
-    ),
-    "1",
-)
 _START_SECONDS = 300.0
 _MEMORY_EVERY = 0.25
 
@@ -49,7 +38,7 @@ class WorkerProcess:
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             pass_fds=(write_end,),
-            env={**os.environ, **ONE_THREAD},
+            env=threads.environment(),
             # Ctrl-C in a terminal goes to the whole group; only the runner is to hear it.
             start_new_session=True,
         )
