@@ -8,7 +8,6 @@ import os
 import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -118,19 +117,15 @@ class RunStore:
         good: dict[str, StoredRun] = {}
         bad: dict[str, str] = {}
 
-        def one(run_id: str) -> tuple[str, StoredRun | None, str]:
+        # One after the other: threads would spend more on the interpreter's lock than they save.
+        for run_id in dict.fromkeys(run_ids):
             try:
-                return run_id, self.read(run_id, tables=tables), ""
+                run = self.read(run_id, tables=tables)
             except BadRunError as error:
-                return run_id, None, str(error)
-
-        # Reading and hashing leave the interpreter's lock, so a few threads hide the disk.
-        with ThreadPoolExecutor(min(8, 2 * (os.cpu_count() or 1))) as pool:
-            for run_id, run, reason in pool.map(one, dict.fromkeys(run_ids)):
-                if run is not None:
-                    good[run_id] = run
-                elif reason:
-                    bad[run_id] = reason
+                bad[run_id] = str(error)
+                continue
+            if run is not None:
+                good[run_id] = run
         return good, bad
 
     def write(self, run: Run, result: RunResult, execution: dict[str, Any]) -> None:
