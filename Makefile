@@ -28,7 +28,8 @@ $(VENV)/.complete: pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev,ray,slurm]'
 	touch $@
 
-quick: setup ## Run a small real study and write its report (about four minutes)
+quick: setup ## Run a small real study and write its report (about two minutes)
+	$(BIN)/pacebench freeze studies/quick.yaml
 	$(BIN)/pacebench run studies/quick.yaml
 	$(BIN)/pacebench report studies/quick.yaml
 
@@ -49,7 +50,9 @@ validate: setup ## Run the full-size self-validation (long)
 	PACEBENCH_HYPOTHESIS=thorough $(BIN)/pytest -n $(WORKERS) --dist worksteal -m "validation or not validation" --durations 30
 
 benchmark: setup ## Print the ratio tables of every benchmark
-	for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+	for script in benchmarks/*.py; do \
+	  name=$$(basename $$script .py); echo "== $$name"; $(BIN)/python -m benchmarks.$$name || exit 1; \
+	done
 
 docs: setup ## Regenerate what docs/ derives from the code
 	$(BIN)/pacebench schema --out docs/study.schema.json

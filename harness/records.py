@@ -43,7 +43,7 @@ UPDATE_COLUMNS: dict[str, str] = {
     "iteration": "int32",  # policy updates done
     "env_steps": "int64",  # environment steps done
     "episodes": "int32",  # contexts given to the update
-    "discarded": "int32",  # finished episodes left out because their context was drawn before
+    "discarded": "int32",  # finished episodes outside the cohort that the update learned from
     "mean": "list<double>",
     "std": "list<double>",
     "theta": "list<double>",  # null where the family has none
