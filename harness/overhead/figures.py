@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -78,7 +79,7 @@ def time_figure(summary: Finding, look: Styles, names: Sequence[str], along: str
     axis = "context dimensions d" if along == "d" else "contexts per update K"
     limit = float(summary["settings"]["limit"])
     title = f"Time per update against {'d' if along == 'd' else 'K'}, {other} = {fixed}"
-    beyond = False
+    stopped: Counter[int] = Counter()
     with Canvas(f"time-{'d' if along == 'd' else 'k'}", title, styles=look, height=3.9) as canvas:
         axes = canvas.axes
         for name in names:
@@ -87,16 +88,18 @@ def time_figure(summary: Finding, look: Styles, names: Sequence[str], along: str
             _fitted(canvas, axes, summary, name, look[name], along, done, fixed)
             over = [cell for cell in line if cell["methods"][name]["status"] == "over"]
             if over:
-                beyond = True
                 first = over[0]
+                # Several may stop at the same place: side by side, not one hiding another.
+                place = first[along] * 1.22 ** stopped[first[along]]
+                stopped[first[along]] += 1
                 mark = axes.plot(
-                    first[along], limit, marker=6, markersize=8, color=look[name].colour,
+                    place, limit, marker=6, markersize=8, color=look[name].colour,
                     markerfacecolor="#ffffff", markeredgewidth=1.3, linestyle="", clip_on=False,
                     zorder=4,
                 )  # fmt: skip
                 tip = f"{name}, {axis} {first[along]}: more than {limit:g} s"
                 canvas.mark(mark, look[name], tip)
-        if beyond:
+        if stopped:
             axes.axhline(limit, color=MUTED, linewidth=0.9, linestyle=(0, (3, 2)), zorder=1)
             axes.annotate(
                 f"limit {limit:g} s", (1, limit), xycoords=("axes fraction", "data"),
