@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 # Workers of the test suite; each is limited to one BLAS and torch thread.
 WORKERS ?= 2
+STUDY ?= studies/quick.yaml
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export OMP_NUM_THREADS ?= 1
@@ -56,6 +57,12 @@ benchmark: setup ## Print the ratio tables of every benchmark
 
 docs: setup ## Regenerate what docs/ derives from the code
 	$(BIN)/pacebench schema --out docs/study.schema.json
+	for setup in point-mass-1 point-mass-2 lunar-lander ball-catching; do \
+	  $(BIN)/pacebench render $$setup --sheet --out docs/images/$$setup.png || exit 1; \
+	done
+
+report: setup ## Write the report of a study: make report STUDY=studies/quick.yaml
+	$(BIN)/pacebench report $(STUDY)
 
 clean: ## Remove the environment and every cache (results stay)
 	rm -rf $(VENV) build *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
