@@ -1,15 +1,16 @@
 """How fast the batched environments are, beside plain loops over single ones, on one core.
 
-Every pair of programs does the same work: the same number of steps in the same number of copies
-with the same actions, and every finished episode is reset with the next context. Both run in
-turns, in one process, and are timed in processor time, which other programs on the machine disturb
-least. Printed are steps per second, and the median of the ratios of neighbouring runs.
+Each pair of programs does the same work: the same steps of the same copies with the same random
+streams, actions and contexts, hence the same episodes and resets. Both run in turns, in one
+process, and are timed in processor time, which other programs on the machine disturb least.
+Printed are steps per second, and the median of the ratios of neighbouring runs.
 
     python benchmarks/environments.py
 """
 
 from __future__ import annotations
 
+import gc
 import math
 import time
 from collections.abc import Callable
@@ -21,63 +22,90 @@ from gymnasium.envs.box2d.lunar_lander import LunarLander
 import envs
 from envs.ball_catching.model import FREE_JOINTS, SUBSTEPS, load_model
 
-ROUNDS = 7
+Program = Callable[[np.ndarray], None]
+Preparation = Callable[[str, np.ndarray], Program]
+
+ROUNDS = 11
+STEPS = 250
 SECONDS_PER_RUN = 0.25
 SIZES = (1, 8, 32, 160, 640)
 
 
-def batched(name: str, contexts: np.ndarray, actions: np.ndarray) -> None:
+def seeds(copies: int) -> list[np.random.SeedSequence]:
+    """Returns the streams that `make_batch` gives to its copies."""
+    return np.random.SeedSequence(0).spawn(copies)
+
+
+def batched(name: str, contexts: np.ndarray) -> Program:
     """One call per step for all copies."""
-    batch = envs.make_batch(name, actions.shape[1], 0, lambda i: contexts[i])
+    batch = envs.make_batch(name, len(contexts), 0, lambda i: contexts[i])
     batch.reset()
-    for step in actions:
-        batch.step(step)
+
+    def run(actions: np.ndarray) -> None:
+        for step in actions:
+            batch.step(step)
+
+    return run
 
 
-def singles(name: str, contexts: np.ndarray, actions: np.ndarray) -> None:
+def singles(name: str, contexts: np.ndarray) -> Program:
     """A loop over `gymnasium.Env`s."""
-    copies = [envs.make(name) for _ in range(actions.shape[1])]
-    for i, env in enumerate(copies):
-        env.reset(seed=i, options={"context": contexts[i]})
-    for step in actions:
-        for i, env in enumerate(copies):
-            _, _, terminated, truncated, _ = env.step(step[i])
-            if terminated or truncated:
-                env.reset(options={"context": contexts[i]})
+    copies = [envs.make(name) for _ in contexts]
+    for env, context, seed in zip(copies, contexts, seeds(len(copies)), strict=True):
+        env.reset(seed=seed, options={"context": context})
+
+    def run(actions: np.ndarray) -> None:
+        for step in actions:
+            for i, env in enumerate(copies):
+                _, _, terminated, truncated, _ = env.step(step[i])
+                if terminated or truncated:
+                    env.reset(options={"context": contexts[i]})
+
+    return run
 
 
-def plain_point_mass(_: str, contexts: np.ndarray, actions: np.ndarray) -> None:
+def plain_point_mass(_: str, contexts: np.ndarray) -> Program:
     """The physics in Python floats, no checks and no observations: the fastest plain loop."""
-    rngs = [np.random.default_rng(i) for i in range(actions.shape[1])]
+    rngs = [np.random.default_rng(seed) for seed in seeds(len(contexts))]
     noise = [rng.standard_normal((100, 20)).tolist() for rng in rngs]
     states = [(0.0, 0.0, 3.0, 0.0)] * len(rngs)
     ages = [0] * len(rngs)
-    for step in actions.tolist():
-        for i, (fx, fy) in enumerate(step):
-            gate, width, friction = contexts[i]
-            x, vx, y, vy = states[i]
-            row = noise[i][ages[i]]
-            crashed = False
-            for k in range(10):
-                ax = 1.5 * fx - friction * vx + 0.05 * row[2 * k]
-                ay = 1.5 * fy - friction * vy + 0.05 * row[2 * k + 1]
-                nx = min(max(x + 0.01 * vx, -4.0), 4.0)
-                ny = min(max(y + 0.01 * vy, -4.0), 4.0)
-                if (y > 0.0 >= ny) or (y < 0.0 <= ny):
-                    hit = x + y / (y - ny) * (nx - x)
-                    if abs(hit - gate) > width / 2:
-                        crashed = True
-                        break
-                x, y, vx, vy = nx, ny, vx + 0.01 * ax, vy + 0.01 * ay
-            math.exp(-0.6 * math.hypot(x, y + 3.0))
-            states[i] = (x, vx, y, vy)
-            ages[i] += 1
-            if crashed or ages[i] == 100:
-                states[i], ages[i] = (0.0, 0.0, 3.0, 0.0), 0
-                noise[i] = rngs[i].standard_normal((100, 20)).tolist()
+    gates = contexts.tolist()
+
+    def run(actions: np.ndarray) -> None:
+        for step in actions.tolist():
+            for i, force in enumerate(step):
+                states[i], crashed = plain_step(states[i], force, noise[i][ages[i]], gates[i])
+                ages[i] += 1
+                if crashed or ages[i] == 100:
+                    states[i], ages[i] = (0.0, 0.0, 3.0, 0.0), 0
+                    noise[i] = rngs[i].standard_normal((100, 20)).tolist()
+
+    return run
 
 
-def bare_box2d(_: str, contexts: np.ndarray, actions: np.ndarray) -> None:
+def plain_step(
+    state: tuple[float, ...], force: list[float], noise: list[float], context: list[float]
+) -> tuple[tuple[float, ...], bool]:
+    """One step of one mass; returns its state and whether it crashed."""
+    x, vx, y, vy = state
+    fx, fy = force
+    gate, width, friction = context
+    for k in range(10):
+        ax = 1.5 * fx - friction * vx + 0.05 * noise[2 * k]
+        ay = 1.5 * fy - friction * vy + 0.05 * noise[2 * k + 1]
+        nx = min(max(x + 0.01 * vx, -4.0), 4.0)
+        ny = min(max(y + 0.01 * vy, -4.0), 4.0)
+        if (y > 0.0 >= ny) or (y < 0.0 <= ny):
+            hit = x + y / (y - ny) * (nx - x)
+            if abs(hit - gate) > width / 2:
+                return (hit, 0.0, 0.0, 0.0), True
+        x, y, vx, vy = nx, ny, vx + 0.01 * ax, vy + 0.01 * ay
+    math.exp(-0.6 * math.hypot(x, y + 3.0))
+    return (x, vx, y, vy), False
+
+
+def bare_box2d(_: str, contexts: np.ndarray) -> Program:
     """Gymnasium's landers called directly, with the context as constructor arguments."""
     landers = [
         LunarLander(
@@ -89,39 +117,44 @@ def bare_box2d(_: str, contexts: np.ndarray, actions: np.ndarray) -> None:
         )
         for gravity, wind, turbulence in contexts.tolist()
     ]
-    for i, lander in enumerate(landers):
-        lander.reset(seed=i)
-    ages = [0] * len(landers)
-    for step in actions:
-        for i, lander in enumerate(landers):
-            _, _, terminated, _, _ = lander.step(step[i])
-            ages[i] += 1
-            if terminated or ages[i] == 1000:
-                lander.reset()
-                ages[i] = 0
+    for lander, seed in zip(landers, seeds(len(landers)), strict=True):
+        lander.np_random = np.random.Generator(np.random.PCG64(seed))
+        lander.reset()
+
+    def run(actions: np.ndarray) -> None:
+        for step in actions:
+            for i, lander in enumerate(landers):
+                _, _, terminated, _, _ = lander.step(step[i])
+                if terminated:
+                    lander.reset()
+
+    return run
 
 
-def bare_mujoco(_: str, contexts: np.ndarray, actions: np.ndarray) -> None:
+def bare_mujoco(_: str, contexts: np.ndarray) -> Program:
     """MuJoCo's steps alone: no throws, contacts, rewards, observations or ends of episodes."""
     model = load_model()
     copies = [mujoco.MjData(model) for _ in contexts]
-    for data in copies:
-        # The ball in flight and above the floor for as long as an episode lasts.
-        data.qvel[-1] = 6.0
-    for t, step in enumerate(actions):
-        if t % 60 == 0:
-            for data in copies:
-                mujoco.mj_resetData(model, data)
-                data.qvel[-1] = 6.0
-        for data, control in zip(copies, step, strict=True):
-            data.ctrl[list(FREE_JOINTS)] = control
-            mujoco.mj_step(model, data, SUBSTEPS)
+
+    def run(actions: np.ndarray) -> None:
+        for t, step in enumerate(actions):
+            # The ball in flight and above the floor for as long as an episode lasts.
+            if t % 60 == 0:
+                for data in copies:
+                    mujoco.mj_resetData(model, data)
+                    data.qvel[-1] = 6.0
+            for data, control in zip(copies, step, strict=True):
+                data.ctrl[list(FREE_JOINTS)] = control
+                mujoco.mj_step(model, data, SUBSTEPS)
+
+    return run
 
 
-COMPARISONS: tuple[tuple[str, int, str, Callable[..., None], float | None], ...] = (
+COMPARISONS: tuple[tuple[str, int, str, Preparation, float | None], ...] = (
     ("point-mass-2", 160, "loop of single environments", singles, 20.0),
     ("point-mass-2", 160, "loop in plain Python floats", plain_point_mass, None),
     ("lunar-lander", 32, "bare Box2D loop", bare_box2d, 0.9),
+    ("lunar-lander", 160, "bare Box2D loop", bare_box2d, 0.9),
     ("lunar-lander", 32, "loop of single environments", singles, None),
     ("ball-catching", 32, "loop of single environments", singles, 1.0),
     ("ball-catching", 32, "bare mj_step loop (physics only)", bare_mujoco, None),
@@ -137,18 +170,18 @@ def inputs(name: str, copies: int, steps: int) -> tuple[np.ndarray, np.ndarray]:
     return contexts, 0.3 * rng.uniform(box.low, box.high, (steps, copies, *box.shape))
 
 
-def seconds(program: Callable[..., None], name: str, copies: int, steps: int) -> float:
-    """Returns the processor time of stepping: a longer run minus a shorter one, without set-up."""
+def seconds(prepare: Preparation, name: str, copies: int, steps: int) -> float:
+    """Returns the processor time of so many steps of all copies, without the set-up."""
     contexts, actions = inputs(name, copies, steps)
+    run = prepare(name, contexts)
+    # Landers are freed by the collector only; nobody shall pay for those of the run before.
+    gc.collect()
     start = time.process_time()
-    program(name, contexts, actions[: steps // 10])
-    middle = time.process_time()
-    program(name, contexts, actions)
-    end = time.process_time()
-    return (end - middle) - (middle - start)
+    run(actions)
+    return time.process_time() - start
 
 
-def steps_for(program: Callable[..., None], name: str, copies: int) -> int:
+def steps_for(program: Preparation, name: str, copies: int) -> int:
     """Returns how many steps take about `SECONDS_PER_RUN`, at least half an episode."""
     steps = 60
     while True:
@@ -158,15 +191,15 @@ def steps_for(program: Callable[..., None], name: str, copies: int) -> int:
         steps *= 4
 
 
-def compare(name: str, copies: int, label: str, other: Callable[..., None]) -> list[float]:
+def compare(name: str, copies: int, label: str, other: Preparation) -> list[float]:
     """Times a batch and its rival in turns, prints both and returns the ratios of speed."""
-    ours, theirs = (steps_for(program, name, copies) for program in (batched, other))
-    # Long enough that resets have their usual share on both sides.
-    ours, theirs = max(ours, 200), max(min(theirs, ours), 100)
+    work = STEPS * copies
     ratios, fast, slow = [], [], []
-    for _ in range(ROUNDS):
-        fast.append(seconds(batched, name, copies, ours) / (0.9 * ours * copies))
-        slow.append(seconds(other, name, copies, theirs) / (0.9 * theirs * copies))
+    for turn in range(ROUNDS):
+        # Who comes first changes, so that a drift of the machine favours neither.
+        for program in (batched, other) if turn % 2 == 0 else (other, batched):
+            times = fast if program is batched else slow
+            times.append(seconds(program, name, copies, STEPS) / work)
         ratios.append(slow[-1] / fast[-1])
     print(
         f"{name:14} N={copies:<4} batch {1 / np.median(fast):>10,.0f} steps/s   "
@@ -182,7 +215,7 @@ def growth(name: str) -> None:
     for copies in SIZES:
         steps = max(steps_for(batched, name, copies), 60)
         taken = [seconds(batched, name, copies, steps) for _ in range(3)]
-        speeds.append(0.9 * steps * copies / np.median(taken))
+        speeds.append(steps * copies / np.median(taken))
     cells = "   ".join(f"N={n} {s:>9,.0f}" for n, s in zip(SIZES, speeds, strict=True))
     print(f"{name:14} {cells}   steps/s")
 

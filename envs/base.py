@@ -160,7 +160,8 @@ class BatchEnv(ABC):
         self._elapsed += 1
         terminated = self._terminated.copy()
         done = self._elapsed >= self.setup.horizon
-        truncated = done & ~terminated
+        # `a > b` of truth values: a and not b.
+        truncated = done > terminated
         done |= terminated
         info: dict[str, Any] = {
             "final_obs": self._obs.copy(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -18,7 +20,8 @@ def check_actions(actions: ArrayLike, num_envs: int, low: Floats, high: Floats) 
     shape = (num_envs, len(low))
     if checked.shape != shape:
         raise SetupError(f"actions must have shape {shape}, got {checked.shape}.")
-    if not np.isfinite(checked).all():
+    # One sum is not finite if any summand is not; only then is it worth a closer look.
+    if not math.isfinite(checked.sum()) and not np.isfinite(checked).all():
         raise SetupError(
             f"actions of copies {listed(_not_finite(checked))} are not finite; the policy has "
             "probably diverged."

@@ -112,3 +112,23 @@ def test_the_command_measures_and_writes_only_when_told(
     wrong = runner.invoke(app, ["anchors", "point-mas-1"])
     assert wrong.exit_code == 2
     assert "did you mean" in wrong.output
+
+
+def test_the_documentation_quotes_the_stored_anchors() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "environments.md").read_text(encoding="utf-8")
+    for name in envs.names():
+        anchors = envs.setup(name).anchors
+        if envs.origin(name) == "pacebench" and anchors is not None:
+            assert documented(name, anchors) in page
+
+
+def documented(name: str, anchors: envs.Anchors) -> str:
+    """The row of the table in docs/environments.md."""
+    low, high = anchors.baseline, anchors.reference
+    row = (
+        f"| `{name}` | {low.policy} | {low.mean_return:.2f} ± {low.return_se:.2f} | {high.policy} "
+        f"| {high.mean_return:.2f} ± {high.return_se:.2f} "
+        f"| {high.discounted_return:.2f} ± {high.discounted_return_se:.2f} "
+        f"| {100 * high.success_rate:.1f} % ± {100 * high.success_rate_se:.1f} |"
+    )
+    return row.replace("| -", "| −")
