@@ -305,8 +305,8 @@ def score_figure(training: Finding, look: Styles, axis: str) -> Figure:
         axes.grid(color=GRID)
         canvas.legend(list(training["methods"]))
         where = (
-            "mean training seconds, evaluation not counted; the dashed line is the time that every "
-            "run had"
+            "mean training seconds, evaluation not counted; the dashed line is the mean "
+            "time of the quickest curriculum"
             if by_time
             else "environment steps"
         )

@@ -10,6 +10,7 @@ import numpy as np
 from harness.overhead.instances import Floats
 from harness.overhead.ratios import ratio
 from harness.overhead.settings import MINIMUM_BLOCKS, REFERENCE
+from harness.overhead.training import CURRICULA
 from harness.statistics import welch
 
 PHASES = ("rollout", "policy", "curriculum")
@@ -20,15 +21,20 @@ def summarise_training(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
     Evaluation is left out of all times: it is the examination, not the training.
     """
-    names = list(dict.fromkeys(run["curriculum"] for run in runs))
+    there = {run["curriculum"] for run in runs}
+    names = [name for name in CURRICULA if name in there]
     seeds = set.intersection(*({r["seed"] for r in runs if r["curriculum"] == n} for n in names))
     if len(seeds) < 2:
         return {}
     by = {(run["curriculum"], run["seed"]): run for run in runs}
     ordered = sorted(seeds)
     table = {name: [by[name, seed] for seed in ordered] for name in names}
-    # The time that every curriculum had: scores are read off where all clocks stood there.
-    common = min(_training_seconds(run) for mine in table.values() for run in mine)
+    # Scores are compared at the time that the quickest curriculum takes for all its steps; a run
+    # that was done before keeps its last score.
+    common = min(
+        float(np.exp(np.mean([np.log(_training_seconds(run)) for run in mine])))
+        for mine in table.values()
+    )
     findings = {name: _summarise(mine, common) for name, mine in table.items()}
     enough = len(ordered) >= MINIMUM_BLOCKS
     if enough and REFERENCE in table:

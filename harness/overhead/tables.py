@@ -276,8 +276,8 @@ def training_table(training: Finding) -> Table:
     caption = (
         f"Instrumented runs on {training['setup']}, {training['env_steps']} environment steps, "
         f"{training['seeds']} seeds, one process at a time on one thread, curricula in random "
-        "order within each seed. Evaluation is not counted. The last score is read where every "
-        "run's clock stood at the same time."
+        "order within each seed. Evaluation is not counted. The last score is read at "
+        "the mean time of the quickest curriculum; a run that was done before keeps its last score."
     )
     return Table("training", "Share of training time, score per second", caption, columns, rows)
 
