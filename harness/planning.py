@@ -163,11 +163,6 @@ def _needed(spread: float, tasks: int, effect: float, alpha: float, power: float
 def _column(study: Study) -> str:
     """Returns the column that is planned for, on the scale of the smallest effect."""
     primary = study.statistics.primary
-    if primary not in COLUMNS:
-        raise UserError(
-            f"study '{study.name}': statistics.primary: '{primary}' cannot be compared run by run; "
-            f"choose one of {', '.join(COLUMNS)}."
-        )
     return NORMALISED if primary == "return" else COLUMNS[primary]
 
 

@@ -8,6 +8,8 @@ import os
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
+# Parallel workers are told a width of 80 columns, at which tables are folded.
+os.environ["COLUMNS"] = "160"
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 
 from hypothesis import HealthCheck, settings  # noqa: E402

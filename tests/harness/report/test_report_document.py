@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import UserError
 from harness.freeze import comparisons
 from harness.report.document import Claims, Document, Section, Warned
 from harness.report.gather import view_of
@@ -158,11 +157,6 @@ def test_the_suite_is_claimed_as_one_where_scores_are_normalised() -> None:
     assert {c.scope for c in family} == {"suite"}
     made = document(view, [claims.claims, claims.verdicts])
     assert "Over all setups" in markdown(made) or "over all setups" in markdown(made)
-
-
-def test_an_iqm_cannot_be_primary() -> None:
-    with pytest.raises(UserError, match="cannot be compared run by run"):
-        make_view(setups=ONE, seeds=3, primary="iqm")
 
 
 def test_hostile_labels_are_text_in_every_format(tmp_path: Path) -> None:
