@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -23,6 +24,7 @@ from harness.study.specs import Run
 P = ParamSpec("P")
 T = TypeVar("T")
 _DURABLE_EVERY = 60.0
+_WRITERS = 8
 
 
 def _timed(method: Callable[Concatenate[WorkerHooks, P], T]) -> Callable[..., T]:
@@ -59,6 +61,8 @@ class WorkerHooks:
         self._started = now()
         self._next_look = 0.0
         self._lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(_WRITERS)
+        self._writing: dict[RunSeed, Future[None]] = {}
         self._closing = threading.Event()
         self._pulse = threading.Thread(target=self._beat_on, daemon=True)
 
@@ -116,7 +120,8 @@ class WorkerHooks:
 
     def held(self) -> list[Run]:
         """Returns the runs that are ours and unfinished."""
-        return [run for run, _ in self._leases.values()]
+        with self._lock:
+            return [run for run, _ in self._leases.values() if run.seed not in self._writing]
 
     def steps_of(self, run: Run) -> int:
         """Returns the environment steps that a run is known to have consumed."""
@@ -124,6 +129,7 @@ class WorkerHooks:
 
     def close(self) -> None:
         """Gives back what is still held."""
+        self._pool.shutdown()
         self._closing.set()
         if self._pulse.is_alive():
             self._pulse.join()
@@ -170,9 +176,28 @@ class WorkerHooks:
 
     @_timed
     def finished(self, result: RunResult) -> None:
-        """Writes the result of a run, if the run is still ours; a second time it does nothing."""
-        if result.seed not in self._leases:
-            return
+        """Begins to write the result of a run; a second time it does nothing.
+
+        The disk is waited for in `flush`, for all seeds of a batch together: they mostly finish at
+        the same time.
+        """
+        if result.seed in self._leases and result.seed not in self._writing:
+            self._writing[result.seed] = self._pool.submit(self._record, result)
+
+    @_timed
+    def flush(self) -> None:
+        """Waits until every result is on the disk.
+
+        Raises:
+            StorageError: One could not be written; its run is unfinished.
+            LeaseLostError: One is not ours any more.
+        """
+        pending, self._writing = self._writing, {}
+        errors = [error for error in (done.exception() for done in pending.values()) if error]
+        if errors:
+            raise errors[0]
+
+    def _record(self, result: RunResult) -> None:
         run, lease = self._leases[result.seed]
         lease.check()
         run_id = run.run_id()

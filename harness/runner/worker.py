@@ -61,6 +61,7 @@ def execute(task: Task, stop: threading.Event | None = None) -> Outcome:
         seeds = [run.seed for run in hooks.held()]
         for result in train(task.cell, seeds, hooks) if seeds else []:
             hooks.finished(result)
+        hooks.flush()
         outcome = _returned(hooks)
     except LeaseLostError as error:
         outcome = Outcome(ending=Ending.LOST, reason=str(error))
@@ -94,11 +95,15 @@ def _raised(hooks: WorkerHooks, error: BaseException) -> Outcome:
         return Outcome(ending=Ending.STORAGE, reason=f"{hooks.root}: {reason}")
     if is_machine_error(error):
         return Outcome(ending=Ending.DIED, reason=reason)
-    left = hooks.held()
-    if len(left) == 1:
-        # Alone, the run itself is to blame; in a batch it takes another attempt to know which.
-        try:
+    try:
+        hooks.flush()
+        left = hooks.held()
+        if len(left) == 1:
+            # Alone, the run itself is to blame; in a batch it takes another attempt to know which.
             hooks.finished(failed(left[0], Status.CRASHED, reason, hooks.steps_of(left[0])))
-        except (LeaseLostError, StorageError) as second:
-            return Outcome(ending=Ending.STORAGE, reason=str(second))
+            hooks.flush()
+    except LeaseLostError as second:
+        return Outcome(ending=Ending.LOST, reason=str(second))
+    except StorageError as second:
+        return Outcome(ending=Ending.STORAGE, reason=str(second))
     return Outcome(ending=Ending.RAISED, reason=reason)

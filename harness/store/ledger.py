@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import json
 import os
+import threading
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +20,8 @@ from harness.store.files import make_folder, storage
 from harness.store.provenance import git_state, hostname, package_versions
 
 NAME = "ledger.jsonl"
+# The lock on the file keeps other processes out, not other threads.
+_THREADS = threading.Lock()
 
 
 def now() -> str:
@@ -64,7 +67,7 @@ class Ledger:
         lines = [{"time": now(), **event, **where} for event in events]
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
         make_folder(self.path.parent)
-        with storage(self.path):
+        with storage(self.path), _THREADS:
             descriptor = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
             try:
                 # O_APPEND is enough on a local disk; network file systems need the lock as well.
