@@ -168,7 +168,8 @@ def _method(summary: Finding) -> list[Block]:
         f"Warm-up by count: {settings['warm_up']} untimed updates, one for what takes longer than "
         "10 ms. Garbage is collected between rounds, not during updates.",
         "Within a process the passes are interleaved in random order and then run backwards; an "
-        "instance's time is the median over passes.",
+        "instance's time is the median over passes. Passes of quick updates begin with untimed "
+        "ones.",
         "A cell is probed first: a curriculum whose updates take more than "
         f"{settings['limit']:g} s on average is shown as over the limit.",
         "Synthetic instances lie on the way from a wide initial distribution to the target, with "

@@ -33,11 +33,10 @@ def choose_clock(cells: Iterable[Cell]) -> tuple[str, float]:
     time is reported then. The rule looks at the ratio of the clocks alone, never at a result.
     """
     ratios = [
-        float(np.mean(found["wall"])) / found["cpu"]
+        float(np.mean(found["wall"]) / np.mean(found["cpu"]))
         for cell in cells
         for block in cell.blocks.values()
         for found in block["times"].values()
-        if found["cpu"] > 0
     ]
     middle = float(np.mean(ratios)) if ratios else 1.0
     return ("cpu" if middle > BUSY else "wall"), middle
@@ -121,9 +120,14 @@ def _summarise_method(
 
 
 def times(cell: Cell, label: str, clock: str, blocks: int) -> Floats:
-    """Returns the seconds per update of one entry, one number per block."""
+    """Returns the seconds per update of one entry, one number per block.
+
+    It is the geometric mean over the block's instances, so that it means the same whether a block
+    replays one instance or all: the arithmetic mean of a few instances whose times spread over
+    decades is mostly below that of many.
+    """
     done = [cell.blocks[n]["times"][label] for n in sorted(cell.blocks) if n < blocks]
-    return np.array([float(np.mean(found[clock])) for found in done])
+    return np.array([float(np.exp(np.mean(np.log(found[clock])))) for found in done])
 
 
 def _floor(cell: Cell, clock: str, blocks: int) -> float:

@@ -20,7 +20,7 @@ import numpy as np
 from harness.overhead import machine
 from harness.overhead.instances import Instance, load_stream, synthetic
 from harness.overhead.quality import judge, problem_of, staying
-from harness.overhead.timing import Entry, Replay, passes_for, time_block
+from harness.overhead.timing import QUICK, Entry, Replay, passes_for, time_block
 
 
 def instances_of(source: dict[str, Any], indices: list[int]) -> list[Instance]:
@@ -75,7 +75,7 @@ def _block(job: dict[str, Any]) -> dict[str, Any]:
         replay = Replay(entry, instances)
         wanted = [] if entry.is_twin else job["judge"]
         # By count: one for what takes long anyway, more for what is over before caches are warm.
-        untimed = job["warm_up"] if guesses[entry.curriculum] < 0.01 else 1
+        untimed = job["warm_up"] if guesses[entry.curriculum] < QUICK else 1
         try:
             found["answers"][entry.label] = _warm_up(replay, instances, wanted, untimed)
         except Exception:  # noqa: BLE001 - an outside curriculum may raise anything
@@ -88,12 +88,13 @@ def _block(job: dict[str, Any]) -> dict[str, Any]:
     }
     rng = np.random.default_rng(np.random.SeedSequence(job["order"]))
     watch = machine.Watch()
-    times = time_block(replays, passes, rng)
+    quick = [label for label, r in replays.items() if guesses[r.entry.curriculum] < QUICK]
+    times = time_block(replays, passes, rng, quick)
     found["machine"] = watch.report()
     for label, taken in times.items():
         found["times"][label] = {
             "wall": [_digits(x) for x in taken.wall],
-            "cpu": _digits(float(taken.cpu.mean())),
+            "cpu": [_digits(x) for x in taken.cpu],
             "passes": taken.passes,
         }
     return found

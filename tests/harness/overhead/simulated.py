@@ -89,4 +89,4 @@ def _law(name: str, d: int, size: int) -> float:
 
 def _times(seconds: float, rng: np.random.Generator, noise: float) -> dict[str, Any]:
     wall = seconds * np.exp(noise * rng.standard_normal(4))
-    return {"wall": wall.tolist(), "cpu": float(wall.mean()), "passes": 5}
+    return {"wall": wall.tolist(), "cpu": wall.tolist(), "passes": 5}

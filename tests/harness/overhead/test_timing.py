@@ -85,6 +85,18 @@ def test_block_times_every_entry_and_leaves_the_collector_alone():
         assert (times.wall > 0).all()
 
 
+def test_a_warm_pass_begins_with_untimed_updates(monkeypatch):
+    instances = [synthetic(1, 16, i, seed=3, epsilon=0.05) for i in (0, 1, 2)]
+    replay = Replay(Entry("spgl", "spgl"), instances)
+    made = []
+    monkeypatch.setattr(replay, "time", lambda index: made.append(index) or (index, index))
+    assert replay.run(warm=True)[:, 0].tolist() == [0, 1, 2]
+    assert made == [0, 1, 2, 0, 1, 2]
+    made.clear()
+    replay.run(warm=False)
+    assert made == [0, 1, 2]
+
+
 def test_passes_fill_the_share_and_are_at_least_one():
     assert passes_for(1e-4, 10, 0.02) == 20
     assert passes_for(3.0, 1, 0.02) == 1
