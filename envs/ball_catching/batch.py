@@ -112,10 +112,6 @@ class BallCatchingBatch(BatchEnv):
             self._painter.close()
             self._painter = None
 
-    def __getstate__(self) -> dict[str, Any]:
-        # A copy opens its own OpenGL context and makes its own plans when it needs them.
-        return {**self.__dict__, "_painter": None, "_oracle": None}
-
     def _physics_state(self) -> dict[str, Any]:
         return {"state": self._state.copy()}
 

@@ -57,7 +57,6 @@ class Manifest(Frozen):
         study: The study's name.
         plan: The study as resolved from its file.
         plan_digest: Hash of the plan.
-        frozen: What `freeze` declared before the first evaluation run, if it was called.
         cells: Cells by digest.
         entries: The runs, in the order of the plan, retired ones last.
         history: Every version of the plan.
@@ -67,7 +66,6 @@ class Manifest(Frozen):
     study: str
     plan: dict[str, Any]
     plan_digest: str
-    frozen: dict[str, Any] | None = None
     cells: dict[str, Cell] = Field(default_factory=dict)
     entries: tuple[Entry, ...] = ()
     history: tuple[Change, ...] = ()
@@ -131,7 +129,6 @@ def extend(
         study=study,
         plan=plan,
         plan_digest=plan_digest,
-        frozen=old.frozen if old else None,
         cells={**(old.cells if old else {}), **by_digest},
         entries=(*entries, *retired),
         history=history,

@@ -18,7 +18,7 @@ from tests.harness.runner.plans import REPOSITORY, digests, launch_at, plan_cell
 
 pytestmark = pytest.mark.slow
 
-CELLS = [{"label": f"c{i}", "seeds": 2, "points": 12, "seconds": 0.25, "x": i} for i in range(4)]
+CELLS = [{"label": f"c{i}", "seeds": 2, "points": 12, "seconds": 0.4, "x": i} for i in range(4)]
 
 
 @pytest.fixture(autouse=True)
