@@ -45,11 +45,15 @@ class Candidate(Frozen):
         trial: Number of the trial it was; None for the study's own configuration.
         searched: What it scored in the search; None for the study's own configuration.
         scores: What it scored on the fresh seeds.
+        env_steps: Environment steps that running it again used.
+        seconds: Training time of running it again.
     """
 
     trial: int | None
     searched: float | None
     scores: tuple[float, ...]
+    env_steps: int
+    seconds: float
 
     @property
     def mean(self) -> float:
@@ -95,8 +99,17 @@ class SearchRecord(Frozen):
     @property
     def gain(self) -> float:
         """What the choice scores on fresh seeds beyond the study's own configuration."""
-        (tuned,) = (c for c in self.candidates if c.trial == self.chosen)
-        return tuned.mean - self.candidates[-1].mean
+        return self.chosen_candidate.mean - self.own_candidate.mean
+
+    @property
+    def chosen_candidate(self) -> Candidate:
+        """The choice, as it did on fresh seeds."""
+        return next(c for c in self.candidates if c.trial == self.chosen)
+
+    @property
+    def own_candidate(self) -> Candidate:
+        """The study's own configuration, as it did on fresh seeds."""
+        return self.candidates[-1]
 
     @property
     def env_steps(self) -> int:
@@ -104,9 +117,15 @@ class SearchRecord(Frozen):
         return sum(trial.env_steps for trial in self.trials)
 
     @property
-    def seconds(self) -> float:
-        """Training time of the search, without the re-ranking."""
-        return sum(trial.seconds for trial in self.trials)
+    def total_steps(self) -> int:
+        """Environment steps of search and re-ranking."""
+        return self.env_steps + sum(candidate.env_steps for candidate in self.candidates)
+
+    @property
+    def total_seconds(self) -> float:
+        """Training time of search and re-ranking, on one core."""
+        tried = sum(trial.seconds for trial in self.trials)
+        return tried + sum(candidate.seconds for candidate in self.candidates)
 
     def states(self) -> dict[str, int]:
         """Counts the trials by state, and the runs in them that the method itself failed."""

@@ -42,9 +42,9 @@ def conclude(search: Search, study: OptunaStudy, options: RunOptions) -> SearchR
     run_configuration(search, [*earlier, *cells], options)
     candidates = []
     for trial, cell in zip([*best, None], cells, strict=True):
-        scores = [score.score for score in scores_of(search, cell)]
-        known = tuple(score for score in scores if score is not None)
-        if len(known) < len(scores):
+        again = scores_of(search, cell)
+        known = tuple(score.score for score in again if score.score is not None)
+        if len(known) < len(again):
             raise UserError(
                 f"'{search.name}': the infrastructure failed some of its re-ranking runs; see "
                 f"their logs in {search.folder / 'runs'} and tune again with --retry-failed."
@@ -54,6 +54,8 @@ def conclude(search: Search, study: OptunaStudy, options: RunOptions) -> SearchR
                 trial=trial.number if trial else None,
                 searched=trial.value if trial else None,
                 scores=known,
+                env_steps=sum(score.env_steps for score in again),
+                seconds=sum(score.seconds for score in again),
             )
         )
     chosen = max(candidates[:-1], key=lambda candidate: candidate.mean)
@@ -94,7 +96,7 @@ def _recorded(trial: FrozenTrial) -> TrialRecord:
 
 
 def _importance(study: OptunaStudy, complete: int) -> dict[str, float]:
-    """Returns fANOVA's shares; with fewer than ten trials they would be noise."""
+    """Returns PED-ANOVA's shares; with fewer than ten trials they would be noise."""
     if complete < 10:
         return {}
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances
