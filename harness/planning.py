@@ -23,14 +23,13 @@ from harness.report.gather import study_of
 from harness.scores import scale_of, score_runs
 from harness.seeding import StudyRole, study_sequence
 from harness.statistics.power import (
-    EXPLORATORY_BELOW,
     RECOMMENDED,
     Plan,
     minimum_detectable_effect,
     plan,
 )
 from harness.statistics.scores import RunScore, Scores
-from harness.statistics.specification import NORMALISED, SUITE
+from harness.statistics.specification import EXPLORATORY_BELOW, NORMALISED, SUITE
 from harness.store import Ledger, load_results
 from harness.study.expand import expand
 from harness.study.models import Study

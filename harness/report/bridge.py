@@ -8,9 +8,16 @@ import pandas as pd
 
 from harness.errors import UserError
 from harness.freeze import comparisons
+from harness.report.units import LEAST_REPLICATES
 from harness.scores import Scale
 from harness.statistics.missing import STEPS, Range
-from harness.statistics.specification import NORMALISED, SUCCESS, SUITE, StatisticsSpec
+from harness.statistics.specification import (
+    EXPLORATORY_BELOW,
+    NORMALISED,
+    SUCCESS,
+    SUITE,
+    StatisticsSpec,
+)
 from harness.study.models import Study
 
 # The study file's estimands → the statistics' columns; an IQM aggregates runs, so it has none.
@@ -28,7 +35,7 @@ def specification(
     scales: Mapping[str, Scale],
     *,
     frozen: bool = False,
-    runs: int | None = None,
+    searches: int | None = None,
     has_area: bool = True,
 ) -> StatisticsSpec:
     """Returns the declared analysis.
@@ -37,7 +44,7 @@ def specification(
         study: The study.
         scales: The scale of each setup.
         frozen: Whether the plan was frozen before the runs started.
-        runs: Planned runs per cell; the study's if not given.
+        searches: Searches per tuned method, where a search is the observation.
         has_area: Whether the evaluation grid has at least two points.
 
     Raises:
@@ -49,7 +56,7 @@ def specification(
             f"study '{study.name}': statistics.primary: '{said.primary}' cannot be compared run "
             f"by run here; choose one of {', '.join(COLUMNS)} and keep it as secondary."
         )
-    planned = study.seeds.count if runs is None else runs
+    planned = study.seeds.count if searches is None else min(searches, study.seeds.count)
     if planned < 2:
         raise UserError(
             f"study '{study.name}': seeds.count: one run per cell has no spread; plan at least 3 "
@@ -93,6 +100,7 @@ def specification(
         horizons=dict.fromkeys(study.setups, float(study.budget)),
         paired=said.paired,
         frozen=frozen,
+        least_runs=EXPLORATORY_BELOW if searches is None else LEAST_REPLICATES,
     )
 
 

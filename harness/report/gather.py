@@ -16,14 +16,16 @@ from harness import freeze
 from harness.errors import UserError
 from harness.freeze import Frozen
 from harness.report.bridge import run_table, specification
+from harness.report.units import Units
 from harness.report.view import History, View
-from harness.scores import Results, planned, scale_of, score_runs, target_curves
+from harness.scores import UNRESOLVED, Results, planned, scale_of, score_runs, target_curves
 from harness.seeding import StudyRole, study_sequence
 from harness.statistics.analysis import analyse
 from harness.statistics.freeze import deviations
 from harness.store import Ledger, Manifest
 from harness.study.expand import setup_digest
 from harness.study.models import Study
+from harness.tuning.record import TuningRecord, read_record
 
 REPORT_EVENT = "report"
 
@@ -53,6 +55,7 @@ def view_of(
     history: History | None = None,
     provenance: Sequence[tuple[str, str]] = (),
     notes: Sequence[str] = (),
+    tuning: TuningRecord | None = None,
 ) -> View:
     """Scores and analyses loaded results.
 
@@ -64,6 +67,7 @@ def view_of(
         history: What the diary says.
         provenance: Terms and values to print.
         notes: Sentences about the data that the reader must know.
+        tuning: What tuning found, where methods were tuned.
 
     Raises:
         UserError: The results contradict the study, or cannot be analysed.
@@ -71,39 +75,54 @@ def view_of(
     history = history or History()
     scales = {name: scale_of(setups[name], study.statistics.floor) for name in study.setups}
     curves = target_curves(results, study, scales)
-    scored = score_runs(results, study, scales, curves)
-    spec = specification(
-        study,
-        scales,
-        frozen=frozen is not None,
-        has_area=len(study.evaluation_steps()) > 1,
-    )
+    runs = scored = score_runs(results, study, scales, curves)
+    updates = results.updates
+    if "current" in updates:
+        updates = updates[updates["current"]].reset_index(drop=True)
+    updates = updates.astype({"label": object, "setup": object})
     manifest = [(label, s, i) for s in study.setups for label in study.labels
                 for i in range(study.seeds.count)]  # fmt: skip
+    looks = history.looks
+    compared = study
+    units = Units.of(study)
+    if units is not None:
+        compared = units.study
+        scored, curves = units.scored(runs, study.budget), units.curves(curves)
+        updates = units.updates(updates, study)
+        manifest = units.planned(study)
+        # The diary counts runs; once all are known, so are all searches.
+        looks = tuple(n for n in looks if n < study.seeds.count)
+    spec = specification(
+        compared,
+        scales,
+        frozen=frozen is not None,
+        searches=None if units is None else units.replicates,
+        has_area=len(study.evaluation_steps()) > 1,
+    )
     analysis = analyse(
         run_table(scored),
         spec,
         study_sequence(study.seeds.root, StudyRole.BOOTSTRAP, 0),
         manifest=manifest,
-        looks_taken=history.looks,
+        looks_taken=looks,
         deviations=_departures(frozen, study),
     )
-    updates = results.updates
-    if "current" in updates:
-        updates = updates[updates["current"]].reset_index(drop=True)
     return View(
-        study=study,
+        study=compared,
+        declared=study,
         setups=setups,
         scales=scales,
+        runs=runs,
         scored=scored,
         curves=curves,
-        updates=updates.astype({"label": object, "setup": object}),
+        updates=updates,
         retired=len(results.runs) - len(planned(results.runs)),
         analysis=analysis,
         frozen=frozen,
         history=history,
         provenance=provenance,
         notes=notes,
+        tuning=tuning,
     )
 
 
@@ -133,6 +152,27 @@ def setups_of(study: Study, manifest: Manifest) -> tuple[dict[str, Setup], list[
     return found, notes
 
 
+def tuning_of(study: Study, root: Path) -> tuple[TuningRecord | None, list[str]]:
+    """Returns the record of the tuning that a study's values come from, and what to say of it.
+
+    A tuned study points to the record from its own file. Results may have been moved without that
+    file, so the record is looked for where `pacebench tune` puts it: beside the study's results.
+    """
+    pointers = sorted({entry.tuned.record for entry in study.curricula if entry.tuned})
+    if not pointers:
+        return None, []
+    # <study>/tuning/record.json
+    paths = [root.parent.joinpath(*Path(pointer).parts[-3:]) for pointer in pointers]
+    if len(paths) == 1 and paths[0].is_file():
+        return read_record(paths[0]), []
+    said = (
+        "its tuned methods come from several tuning records"
+        if len(paths) > 1
+        else f"the tuning record {pointers[0]} is not there"
+    )
+    return None, [f"What tuning cost and how it went cannot be shown: {said}."]
+
+
 def history_of(ledger: Ledger) -> History:
     """Returns what the diary says about looks, retries and damaged runs."""
     entries = ledger.read()
@@ -150,8 +190,9 @@ def history_of(ledger: Ledger) -> History:
 
 def look_of(view: View) -> list[int]:
     """Returns the numbers of runs per cell that this report has looked at: fewest and most."""
-    known = [cell.planned - cell.unresolved for cell in view.analysis.accounting]
-    return sorted({min(known), max(known)})
+    known = view.runs["how"] != UNRESOLVED
+    counts = known.groupby([view.runs["label"], view.runs["setup"]]).sum()
+    return sorted({int(counts.min()), int(counts.max())})
 
 
 def provenance_of(manifest: Manifest, ledger_path: Path, history: History) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ from harness.report.gather import (
     provenance_of,
     setups_of,
     study_of,
+    tuning_of,
     view_of,
 )
 from harness.report.render import markdown, page
@@ -70,6 +71,8 @@ def report(path: Path | str, out: Path | str | None = None) -> Report:
         f"Run {run_id} is on disk but not to be trusted and counts as missing: {reason}."
         for run_id, reason in sorted(results.problems.items())
     ]
+    tuning, lacking = tuning_of(study, root)
+    notes += lacking
     view = view_of(
         results,
         study,
@@ -78,6 +81,7 @@ def report(path: Path | str, out: Path | str | None = None) -> Report:
         history=history,
         provenance=provenance_of(results.manifest, ledger.path, history),
         notes=notes,
+        tuning=tuning,
     )
     look = look_of(view)
     if look == [0]:

@@ -22,6 +22,7 @@ from harness.statistics.estimates import Estimate
 from harness.statistics.interval import Interval
 from harness.statistics.specification import SUITE
 from harness.study.models import Study
+from harness.tuning.record import TuningRecord
 
 _KINDS = {
     "welch-t": "Welch–Satterthwaite t",
@@ -70,11 +71,14 @@ class View:
     """Everything a report is made from.
 
     Attributes:
-        study: The study.
+        study: The study as it is analysed: where searches are the observations, with one entry
+            per tuned method.
+        declared: The study as its file says.
         setups: Its setups by name.
         scales: Their scales.
-        scored: One row per planned run.
-        curves: The target score of every run over the evaluation grid.
+        runs: One row per planned run.
+        scored: One row per observation: a run, or a search of a tuned method.
+        curves: The target score of every observation over the evaluation grid.
         updates: Every curriculum update of planned runs.
         retired: Number of runs that an earlier version of the study asked for.
         analysis: What the statistics say.
@@ -82,11 +86,14 @@ class View:
         history: What the diary says.
         provenance: Terms and values about code, machine and plan.
         notes: Sentences about the data that the reader must know.
+        tuning: What tuning found, where methods were tuned.
     """
 
     study: Study
+    declared: Study
     setups: Mapping[str, Setup]
     scales: Mapping[str, Scale]
+    runs: pd.DataFrame
     scored: pd.DataFrame
     curves: pd.DataFrame
     updates: pd.DataFrame
@@ -96,6 +103,7 @@ class View:
     history: History
     provenance: Sequence[tuple[str, str]] = ()
     notes: Sequence[str] = ()
+    tuning: TuningRecord | None = None
     styles: Mapping[str, Style] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -105,6 +113,16 @@ class View:
     def exploratory(self) -> bool:
         """Whether the report carries the watermark."""
         return bool(self.analysis.exploratory)
+
+    @property
+    def by_search(self) -> bool:
+        """Whether a tuned method's observations are searches instead of runs."""
+        return self.study is not self.declared
+
+    @property
+    def tuned(self) -> frozenset[str]:
+        """The methods whose values a search found."""
+        return frozenset(entry.shown for entry in self.study.curricula if entry.tuned)
 
     @property
     def labels(self) -> tuple[str, ...]:

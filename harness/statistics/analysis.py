@@ -20,7 +20,7 @@ from harness.statistics.estimates import Estimate
 from harness.statistics.family import compare
 from harness.statistics.missing import STEPS, Accounting, complete
 from harness.statistics.paper import PaperRow, paper_rows
-from harness.statistics.power import EXPLORATORY_BELOW, RECOMMENDED
+from harness.statistics.power import RECOMMENDED
 from harness.statistics.scores import Scores
 from harness.statistics.sequential import schedule
 from harness.statistics.specification import SUITE, StatisticsSpec
@@ -165,9 +165,9 @@ def _look(
     reasons = list(deviations)
     if not spec.frozen:
         reasons.append("The plan was not frozen before the runs started.")
-    if known < EXPLORATORY_BELOW:
+    if known < spec.least_runs:
         reasons.append(
-            f"{known} runs per cell are fewer than {EXPLORATORY_BELOW}; "
+            f"{known} runs per cell are fewer than {spec.least_runs}; "
             f"{RECOMMENDED} are recommended."
         )
     nominal = plan.nominal(known)

@@ -119,7 +119,7 @@ def complete(
         for frame, end in ((observed, np.nan), (worst, floor), (best, top)):
             values = observed[column].astype(float).where(~failed, floor)
             frame[column] = values.where(~unknown, end)
-    return Completion(observed, worst, best, _count(observed))
+    return Completion(observed, worst, best, tally(observed))
 
 
 def _end(setups: pd.Series[str], ranges: Ranges, column: str, which: int) -> pd.Series[float]:
@@ -163,9 +163,10 @@ def _check(runs: pd.DataFrame, planned: pd.DataFrame, columns: Sequence[str]) ->
             )
 
 
-def _count(observed: pd.DataFrame) -> tuple[Accounting, ...]:
+def tally(runs: pd.DataFrame) -> tuple[Accounting, ...]:
+    """Counts the runs of every cell (method, setup) by status."""
     cells = []
-    for (method, setup), group in observed.groupby(["method", "setup"], sort=True):
+    for (method, setup), group in runs.groupby(["method", "setup"], sort=True):
         counts = group["status"].value_counts()
         numbers = {status.replace("-", "_"): int(counts.get(status, 0)) for status in STATUSES}
         cells.append(Accounting(str(method), str(setup), len(group), **numbers))

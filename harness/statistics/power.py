@@ -18,8 +18,8 @@ from scipy import optimize, stats
 from harness.errors import UserError
 from harness.statistics import welch
 from harness.statistics.scores import FloatArray, Scores, require_replication
+from harness.statistics.specification import EXPLORATORY_BELOW
 
-EXPLORATORY_BELOW = 10
 RECOMMENDED = 20
 
 

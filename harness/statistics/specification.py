@@ -22,6 +22,7 @@ MEASURES = {
     "cvar": "return on the worst 20 % of contexts",
     STEPS: "steps to threshold (restricted mean)",
 }
+EXPLORATORY_BELOW = 10  # runs per cell
 RAW = ("return", "score")  # two names of the mean target return of the final policy
 
 Comparisons = Literal["all-vs-control", "all-pairs"] | tuple[tuple[str, str], ...]
@@ -50,6 +51,7 @@ class StatisticsSpec:
         horizons: Training steps by setup, where steps to threshold are censored.
         paired: Whether runs with equal seeds are declared pairs.
         frozen: Whether the plan was frozen before the runs started.
+        least_runs: Observations per cell below which claims are exploratory.
         resamples: Bootstrap resamples.
         permutations: Permutations of the sensitivity test.
     """
@@ -69,6 +71,7 @@ class StatisticsSpec:
     horizons: Mapping[str, float] = field(default_factory=dict)
     paired: bool = False
     frozen: bool = False
+    least_runs: int = EXPLORATORY_BELOW
     resamples: int = 50_000
     permutations: int = 9_999
 

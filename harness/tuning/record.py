@@ -73,6 +73,7 @@ class SearchRecord(Frozen):
             study's own configuration last.
         chosen: Number of the chosen trial.
         point: Its place in the search space.
+        own: The place of the study's own configuration, as far as it has one there.
         boundary: Parameters of it that lie within 5 % of an end of their range.
     """
 
@@ -87,6 +88,7 @@ class SearchRecord(Frozen):
     candidates: tuple[Candidate, ...]
     chosen: int
     point: dict[str, Any]
+    own: dict[str, float]
     boundary: tuple[str, ...]
 
     @property

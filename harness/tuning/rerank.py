@@ -9,7 +9,7 @@ from harness.runner import RunOptions
 from harness.study.models import Range
 from harness.tuning.record import Candidate, SearchRecord, TrialRecord
 from harness.tuning.search import Search
-from harness.tuning.space import at_boundary
+from harness.tuning.space import at_boundary, place_of
 from harness.tuning.trials import run_configuration, scores_of
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def conclude(search: Search, study: OptunaStudy, options: RunOptions) -> SearchR
         candidates=tuple(candidates),
         chosen=chosen.trial,
         point=point,
+        own=place_of(search.cell(None), search.space),
         boundary=tuple(at_boundary(search.space, point)),
     )
 

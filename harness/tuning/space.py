@@ -23,6 +23,8 @@ from harness.study.models import CurriculumEntry, Range, SetupChange, Study
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
+    from harness.study.specs import Cell
+
 Space = dict[str, "Range | tuple[Any, ...]"]
 Point = dict[str, Any]
 
@@ -135,16 +137,36 @@ def apply(entry: CurriculumEntry, setup: str, point: Mapping[str, Any]) -> Curri
     return entry.model_copy(update={"per_setup": {**entry.per_setup, setup: merged}})
 
 
+def place_of(cell: Cell, space: Space) -> dict[str, float]:
+    """Returns where a configuration lies in a search space, as far as it has a place there."""
+    said = cell.curriculum
+    low, high = _ends(cell.setup)
+    known = {**said.options, "epsilon": said.epsilon}
+    if said.threshold is not None:
+        known["threshold"] = (said.threshold - low) / (high - low)
+    found = {}
+    for name in space:
+        value = known.get(name)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            found[name] = float(value)
+    return found
+
+
 def threshold_of(setup: str, normalised: float) -> float:
     """Returns V₋ on the discounted return from its place between baseline and reference."""
+    low, high = _ends(setup)
+    return low + normalised * (high - low)
+
+
+def _ends(setup: str) -> tuple[float, float]:
+    """Returns the discounted returns that are 0 and 1 on the scale of V₋."""
     anchors = envs.setup(setup).anchors
     if anchors is None:
         raise UserError(
             f"setup '{setup}' has no anchors, so V₋ has no normalised scale; run "
             f"pacebench anchors {setup} --write."
         )
-    low, high = anchors.baseline.discounted_return, anchors.reference.discounted_return
-    return low + normalised * (high - low)
+    return anchors.baseline.discounted_return, anchors.reference.discounted_return
 
 
 def _std_floor(ratio: float, setup: str) -> dict[str, Any]:

@@ -79,7 +79,14 @@ def _claim(view: View, item: ContrastResult) -> Claim:
     verdict = replace(item.verdict, interval=item.simultaneous or item.verdict.interval)
     strength = "confirmatory" if verdict.confirmatory else "exploratory"
     runs = (
-        f"n = {verdict.interval.runs} runs each" if verdict.interval is not None else "no interval"
+        f"n = {verdict.interval.runs} {'searches or ' if view.by_search else ''}runs each"
+        if verdict.interval is not None
+        else "no interval"
+    )
+    conditional = (
+        " Conditional on these configurations: another search might have found others."
+        if not view.by_search and view.tuned & {item.comparison.method, item.comparison.control}
+        else ""
     )
     scope = (
         f"the mean over {len(view.study.setups)} setups"
@@ -92,7 +99,7 @@ def _claim(view: View, item: ContrastResult) -> Claim:
         word=WORDS[verdict.outcome],
         sentence=verdict.sentence(),
         strength=f"Scope: {scope}, learner {learner}, {view.study.budget:,} steps. Strength: "
-        f"{strength}, {runs}.",
+        f"{strength}, {runs}.{conditional}",
     )
 
 

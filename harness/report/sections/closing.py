@@ -6,19 +6,21 @@ from typing import Any
 
 from harness.report.document import Block, Heading, Listing, Pairs, Section, TableBlock, Text
 from harness.report.tables import Column, Table, count, fixed, number, percent
+from harness.report.units import LEAST_REPLICATES
 from harness.report.view import View
 from harness.scores import UNRESOLVED
+from harness.statistics.missing import Accounting, tally
 from harness.statistics.verdicts import Outcome
 
 
 def accounting(view: View) -> Section:
     """Returns what became of every planned run."""
-    cells = {(cell.method, cell.setup): cell for cell in view.analysis.accounting}
+    cells = {(c.method, c.setup): c for c in _cells(view)}
     rows: list[dict[str, Any]] = []
     for setup in view.study.setups:
-        for label in view.labels:
+        for label in view.declared.labels:
             cell = cells[label, setup]
-            mine = view.scored[(view.scored["setup"] == setup) & (view.scored["label"] == label)]
+            mine = view.runs[(view.runs["setup"] == setup) & (view.runs["label"] == label)]
             retries = int((mine["attempts"] - 1).clip(lower=0).sum()) if "attempts" in mine else 0
             rows.append(
                 {
@@ -27,7 +29,7 @@ def accounting(view: View) -> Section:
                     "env_steps": int(mine["env_steps"].sum()),
                 }
             )
-    total, there = len(view.scored), int((view.scored["how"] != UNRESOLVED).sum())
+    total, there = len(view.runs), int((view.runs["how"] != UNRESOLVED).sum())
     sentences = [f"{there} of {total} planned runs have a score; the plan is the denominator."]
     if view.retired:
         sentences.append(
@@ -60,11 +62,16 @@ def accounting(view: View) -> Section:
         Text(" ".join(sentences)),
         TableBlock(Table("accounting", "", caption, columns, rows)),
     ]
-    failed = view.scored[view.scored["status"] != "ok"]
+    failed = view.runs[view.runs["status"] != "ok"]
     if len(failed):
         blocks.append(TableBlock(_failures(failed.to_dict("records"))))
     blocks.append(TableBlock(_all_runs(view)))
     return Section("accounting", "Run accounting", blocks)
+
+
+def _cells(view: View) -> tuple[Accounting, ...]:
+    """Counts runs, also where searches are what is analysed."""
+    return tally(view.runs.rename(columns={"label": "method"}))
 
 
 def _failures(runs: list[dict[Any, Any]]) -> Table:
@@ -90,10 +97,10 @@ _SHOWN = ("setup", "label", "seed", "status", "how", "return", "normalised", "su
 
 
 def _all_runs(view: View) -> Table:
-    place = {label: i for i, label in enumerate(view.labels)}
+    place = {label: i for i, label in enumerate(view.declared.labels)}
     setups = {setup: i for i, setup in enumerate(view.study.setups)}
     runs = sorted(
-        view.scored[list(_SHOWN)].to_dict("records"),
+        view.runs[list(_SHOWN)].to_dict("records"),
         key=lambda run: (setups[run["setup"]], place[run["label"]], run["seed"]),
     )
     return Table(
@@ -206,15 +213,15 @@ def limitations(view: View) -> list[str]:
         else "The effect of the curriculum alone: the learner or its settings differ between the "
         f"methods ({', '.join(view.learners)})."
     )
-    if study.tuning is None:
+    if not view.tuned:
         said.append(
             "How the curricula compare when each is tuned: none was tuned here, so the claims are "
             "about these settings of ε, V₋ and options."
         )
-    elif study.tuning.replicates < 5:
+    elif not view.by_search:
         said.append(
-            f"How “method plus tuning” compares: the search was made {study.tuning.replicates} "
-            "time(s), so the claims are conditional on the configurations it found."
+            f"How “method plus tuning” compares, which takes {LEAST_REPLICATES} independent "
+            "searches per method: the claims are conditional on these configurations."
         )
     said.append(
         f"What happens after {study.budget:,} environment steps, or between the "
@@ -231,11 +238,11 @@ def limitations(view: View) -> list[str]:
         )
         else f"Much about rare outcomes: there are n = {n} runs per cell."
     )
-    unknown = sum(cell.unresolved for cell in view.analysis.accounting)
+    unknown = sum(cell.unresolved for cell in _cells(view))
     if unknown:
         runs = f"{unknown} run{'s' if unknown > 1 else ''}"
         said.append(f"What the {runs} without a result would have scored.")
-    floored = sum(cell.floored for cell in view.analysis.accounting)
+    floored = sum(cell.floored for cell in _cells(view))
     if floored:
         said.append(
             f"How failed runs would have ended ({floored} here): they score the floor by rule."

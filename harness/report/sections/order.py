@@ -6,10 +6,21 @@ from collections.abc import Callable, Sequence
 
 from harness.report.document import Document, Section
 from harness.report.figures.lines import short_count
-from harness.report.sections import aggregates, behaviour, claims, closing, curves, results
+from harness.report.sections import (
+    aggregates,
+    behaviour,
+    claims,
+    closing,
+    curves,
+    results,
+    tuning,
+)
 from harness.report.view import View
 
-SECTIONS: tuple[Callable[[View], Section], ...] = (
+# A section that has nothing to say about a study returns None.
+SectionOf = Callable[[View], Section | None]
+
+SECTIONS: tuple[SectionOf, ...] = (
     claims.claims,
     claims.verdicts,
     results.results,
@@ -19,13 +30,14 @@ SECTIONS: tuple[Callable[[View], Section], ...] = (
     curves.efficiency,
     behaviour.behaviour,
     behaviour.wall_clock,
+    tuning.tuning,
     closing.accounting,
     closing.provenance,
     closing.limits,
 )
 
 
-def document(view: View, sections: Sequence[Callable[[View], Section]] = SECTIONS) -> Document:
+def document(view: View, sections: Sequence[SectionOf] = SECTIONS) -> Document:
     """Returns the report of a view, whole unless only some sections are asked for."""
     study, n = view.study, view.analysis.runs
     return Document(
@@ -34,10 +46,12 @@ def document(view: View, sections: Sequence[Callable[[View], Section]] = SECTION
         facts=[
             f"{len(study.labels)} curricula",
             f"{len(study.setups)} setup{'s' if len(study.setups) > 1 else ''}",
-            f"n = {n} of {study.seeds.count} runs per cell",
+            f"n = {n} searches of {study.seeds.count} runs each"
+            if view.by_search
+            else f"n = {n} of {study.seeds.count} runs per cell",
             f"learner {', '.join(view.learners)}",
             f"{short_count(study.budget)} steps per run",
         ],
         exploratory=view.analysis.exploratory,
-        sections=[section(view) for section in sections],
+        sections=[made for section in sections if (made := section(view)) is not None],
     )
