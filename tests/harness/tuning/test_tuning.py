@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import envs
-from harness import load_results
+from harness import load_results, report
 from harness.runner import RunOptions
 from harness.runner import run as run_study
 from harness.study.load import load_study
@@ -51,8 +51,11 @@ def test_same_seed_same_trials_and_a_tuned_study_that_runs(tmp_path: Path) -> No
     pointed = first.study_file.parent / spgl.tuned.record
     assert read_record(pointed) == first.record
     options = RunOptions(train=f"{HERE}:hill", workers=2)
-    summary = run_study(tuned, results=tmp_path / "results", options=options)
+    summary = run_study(tuned, results=tmp_path / "a" / "results", options=options)
     assert summary.statuses == {"ok": 9}
+    made = report(tmp_path / "a" / "results" / "tiny.tuned")
+    assert made.view.tuning == first.record, "the report finds the record beside the results"
+    assert (made.folder / "tables" / "tuning-choice.csv").exists()
 
 
 @pytest.mark.slow
