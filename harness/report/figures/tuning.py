@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.colors import Normalize
 from matplotlib.lines import Line2D
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 from scipy.interpolate import RBFInterpolator
 from scipy.spatial import Delaunay, QhullError
@@ -27,7 +28,7 @@ COLOURS = "viridis"
 _SURFACE = 8
 # How far the surface may miss a point: a trial is the mean of a few noisy runs.
 _SMOOTHING = 0.05
-_GRID = 80
+_GRID = 160
 
 WORDS = {
     "epsilon": "ε (nats)",
@@ -83,10 +84,18 @@ def surface_figure(
             part = first.space[parameter]
             if part.get("log"):
                 getattr(axes, f"set_{axis}scale")("log")
+                _plain_ticks(axes.xaxis if axis == "x" else axes.yaxis)
             getattr(axes, f"set_{axis}label")(word(parameter))
             getattr(axes, f"set_{axis}lim")(*_margin(part))
         others = [n for n in first.space if n not in axes_of]
         return canvas.finish(_caption(first, len(tried), axes_of, others))
+
+
+def _plain_ticks(axis: Axis) -> None:
+    """Labels a logarithmic axis with numbers instead of powers."""
+    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _caption(first: SearchRecord, trials: int, axes_of: list[str], others: list[str]) -> str:
