@@ -1,0 +1,43 @@
+"""The studies we ship: each is valid, and the large ones run, here with a tiny budget."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from harness import load_results
+from harness.cli.app import app
+
+STUDIES = Path(__file__).parents[2] / "studies"
+
+
+@pytest.mark.parametrize("file", sorted(STUDIES.glob("*.yaml")), ids=lambda file: file.stem)
+def test_check_accepts_every_shipped_study(file: Path) -> None:
+    result = CliRunner().invoke(app, ["check", str(file), "--no-estimate"])
+    assert result.exit_code == 0, result.output
+    assert "Minimum detectable effect" in result.output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["lunar-lander", "ball-catching", "paper"])
+def test_large_studies_run_with_a_tiny_budget(name: str, tmp_path: Path) -> None:
+    data = yaml.safe_load((STUDIES / f"{name}.yaml").read_text())
+    # Two rollouts and the curriculum updates between them, on every setup and by every curriculum.
+    data |= {"budget": 6_000, "seeds": {"count": 2, "root": 9}}
+    data["evaluation"] = {"points": 1, "contexts": 3}
+    file = tmp_path / f"{name}.yaml"
+    file.write_text(yaml.safe_dump(data))
+    results = tmp_path / "results"
+    run = CliRunner().invoke(app, ["run", str(file), "--results", str(results)])
+    assert run.exit_code == 0, run.output
+    found = load_results(results / name)
+    assert len(found.runs) == 2 * len(data["curricula"]) * len(data["setups"])
+    assert set(found.runs["status"]) == {"ok"}
+    moved = set(found.updates["label"])
+    assert {"spgl"} <= moved, "its curriculum was updated"
+    made = CliRunner().invoke(app, ["report", str(file), "--results", str(results)])
+    assert made.exit_code == 0, made.output
+    assert (results / name / "report" / "index.html").stat().st_size > 100_000
