@@ -185,20 +185,26 @@ def _from_pilot(
     table = run_table(score_runs(results, pilot, scales))
     Ledger(folder).append("plan", study=study.name)
     column = _column(study)
-    size = len(comparisons(study))
+    declared = comparisons(study)
     planned = {}
     for i, scope in enumerate(scopes):
         setups = study.setups if scope == SUITE else (scope,)
         scores = _pilot_scores(table, study, setups, column)
-        # The simulated family is all against the control on one scope; Bonferroni for the rest.
-        share = max(len(scores) - 1, 1) / (size * len(scopes))
+        family = [(a, b) for a, b in declared if a in scores and b in scores]
+        if not family:
+            raise UserError(
+                f"{folder}: the pilot holds no two methods that '{study.name}' compares; run at "
+                f"least {declared[0][0]} and {declared[0][1]} in it."
+            )
+        # The simulated family is that of one scope, as far as piloted; Bonferroni for the rest.
+        share = len(family) / (len(declared) * len(scopes))
         planned[scope] = plan(
             scores,
-            study.control,
+            family,
             study.statistics.smallest_effect,
             study.seeds.count,
             np.random.default_rng(study_sequence(study.seeds.root, StudyRole.BOOTSTRAP, 2, i)),
-            alpha=study.statistics.alpha * min(share, 1.0),
+            alpha=study.statistics.alpha * share,
             power=power,
             limit=LIMIT,
         )

@@ -1,14 +1,14 @@
 """How many runs are needed, and what a study as specified can detect.
 
 The wanted number is found by simulating the analysis that will be made: the whole family of
-comparisons with a control, Welch tests, Holm. The pilot lends its residuals, task by task, not its
+declared comparisons, Welch tests, Holm. The pilot lends its residuals, task by task, not its
 differences: an observed effect is no guide to the true one.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -98,9 +98,12 @@ class Plan:
         return asdict(self)
 
 
+Pairs = Sequence[tuple[str, str]]
+
+
 def simulate_power(
     pilot: Mapping[str, Scores],
-    control: str,
+    family: Pairs,
     effect: float,
     runs: int,
     rng: np.random.Generator,
@@ -109,34 +112,34 @@ def simulate_power(
     inflate: float = 1.0,
     simulations: int = 2_000,
 ) -> float:
-    """Returns the power for one method that truly differs by `effect` while the others do not.
+    """Returns the power for one comparison that truly differs by `effect` while the others do not.
 
     Args:
         pilot: Pilot scores by method, all on the same tasks.
-        control: The method the others are compared with.
+        family: The declared comparisons: (method, what it is compared with).
         effect: True difference of the mean over tasks.
         runs: Runs per cell of the study to be.
         rng: Source of the simulated studies.
         alpha: Family-wise level.
         inflate: Factor on the pilot's spread.
-        simulations: Simulated studies; the power is averaged over which method differs.
+        simulations: Simulated studies; the power is averaged over which comparison differs.
     """
-    others = [name for name in pilot if name != control]
-    base = _simulate(pilot[control], runs, simulations, inflate, rng)
+    # Comparisons of one method share its runs, as they will in the study.
+    names = dict.fromkeys([b for _, b in family] + [a for a, _ in family])
+    values = {name: _simulate(pilot[name], runs, simulations, inflate, rng) for name in names}
     # A family member's p-value under no effect and under the effect, from the same runs.
-    null = np.empty((len(others), simulations))
+    null = np.empty((len(family), simulations))
     shifted = np.empty_like(null)
-    for row, name in enumerate(others):
-        values = _simulate(pilot[name], runs, simulations, inflate, rng)
-        moments = welch.difference_moments(values, base)
+    for row, (a, b) in enumerate(family):
+        moments = welch.difference_moments(values[a], values[b])
         null[row] = welch.p_value(moments)
         shifted[row] = welch.p_value(moments, -effect)
     found = 0.0
-    for row in range(len(others)):
-        family = null.copy()
-        family[row] = shifted[row]
-        found += float(np.mean(_holm_rejects(family, row, alpha)))
-    return found / len(others)
+    for row in range(len(family)):
+        members = null.copy()
+        members[row] = shifted[row]
+        found += float(np.mean(_holm_rejects(members, row, alpha)))
+    return found / len(family)
 
 
 def _simulate(
@@ -171,7 +174,7 @@ def _holm_rejects(
 
 def plan(
     pilot: Mapping[str, Scores],
-    control: str,
+    family: Pairs,
     effect: float,
     planned: int,
     rng: np.random.Generator,
@@ -184,13 +187,14 @@ def plan(
     """Finds the runs per cell that a study needs, and what it can detect as it stands.
 
     Raises:
-        UserError: If the pilot lacks the control, has one run per task, or the effect is not
+        UserError: If the pilot lacks a compared method, has one run per task, or the effect is not
             positive.
     """
-    if control not in pilot or len(pilot) < 2:
+    lacking = [name for pair in family for name in pair if name not in pilot]
+    if lacking or not family:
+        wanted = f"'{lacking[0]}'" if lacking else "two methods that are compared"
         raise UserError(
-            f"The pilot must hold the control '{control}' and another method; it holds "
-            f"{', '.join(sorted(pilot)) or 'nothing'}."
+            f"The pilot must hold {wanted}; it holds {', '.join(sorted(pilot)) or 'nothing'}."
         )
     if effect <= 0 or planned < 2:
         raise UserError(
@@ -205,7 +209,7 @@ def plan(
         stream = np.random.default_rng([int(seed), runs])
         return simulate_power(
             pilot,
-            control,
+            family,
             effect,
             runs,
             stream,
@@ -226,18 +230,15 @@ def plan(
         return high
 
     # Upper 80 % limit of a standard deviation from the pilot's degrees of freedom, tasks pooled.
-    df = (pilot_runs - 1) * len(pilot[control].tasks) * len(pilot)
+    df = (pilot_runs - 1) * len(next(iter(pilot.values())).tasks) * len(pilot)
     caution = math.sqrt(df / stats.chi2.ppf(0.2, df))
-    comparisons = len(pilot) - 1
     detectable = max(
-        _detectable(pilot[name], pilot[control], planned, alpha / comparisons, power)
-        for name in pilot
-        if name != control
+        _detectable(pilot[a], pilot[b], planned, alpha / len(family), power) for a, b in family
     )
     return Plan(
         effect=effect,
         power=power,
-        comparisons=comparisons,
+        comparisons=len(family),
         runs=smallest(1.0),
         runs_cautious=smallest(caution),
         planned=planned,

@@ -31,40 +31,61 @@ def _pilot(methods: int, runs: int = 400, tasks: int = 1) -> dict[str, Scores]:
     return pilot
 
 
+def _family(methods: int) -> list[tuple[str, str]]:
+    return [(f"m{i}", "m0") for i in range(1, methods)]
+
+
 def test_simulated_power_of_one_comparison_is_the_analytic_one() -> None:
     oracle = TTestIndPower().power(0.8, nobs1=20, alpha=0.05)
-    found = simulate_power(_pilot(2), "m0", 0.8, 20, np.random.default_rng(0), simulations=6_000)
+    found = simulate_power(
+        _pilot(2), _family(2), 0.8, 20, np.random.default_rng(0), simulations=6_000
+    )
     assert found == pytest.approx(oracle, abs=0.025)
 
 
 def test_power_falls_with_the_size_of_the_family() -> None:
-    alone = simulate_power(_pilot(2), "m0", 0.8, 20, np.random.default_rng(0))
-    crowd = simulate_power(_pilot(6), "m0", 0.8, 20, np.random.default_rng(0))
+    alone = simulate_power(_pilot(2), _family(2), 0.8, 20, np.random.default_rng(0))
+    crowd = simulate_power(_pilot(6), _family(6), 0.8, 20, np.random.default_rng(0))
     bonferroni = TTestIndPower().power(0.8, nobs1=20, alpha=0.05 / 5)
     assert crowd < alone
     assert crowd == pytest.approx(bonferroni, abs=0.04)
 
 
+def test_the_declared_family_is_what_is_simulated() -> None:
+    """All pairs of four are six comparisons, not three; a chain of three is what it is."""
+    pilot = _pilot(4)
+    names = sorted(pilot)
+    pairs = [(a, b) for i, a in enumerate(names) for b in names[:i]]
+    chain = [("m1", "m0"), ("m2", "m1"), ("m3", "m2")]
+    for family in (pairs, chain):
+        found = simulate_power(pilot, family, 0.8, 20, np.random.default_rng(0), simulations=4_000)
+        bonferroni = TTestIndPower().power(0.8, nobs1=20, alpha=0.05 / len(family))
+        assert found == pytest.approx(bonferroni, abs=0.04)
+    assert plan(pilot, pairs, 1.0, 10, np.random.default_rng(0), simulations=200).comparisons == 6
+
+
 def test_power_without_effect_is_at_most_alpha() -> None:
-    found = simulate_power(_pilot(4), "m0", 1e-9, 10, np.random.default_rng(0), simulations=4_000)
+    found = simulate_power(
+        _pilot(4), _family(4), 1e-9, 10, np.random.default_rng(0), simulations=4_000
+    )
     assert found <= 0.05 / 3 + 0.008
 
 
 def test_plan_finds_the_analytic_number_of_runs() -> None:
     oracle = TTestIndPower().solve_power(1.0, alpha=0.05, power=0.8)
-    found = plan(_pilot(2), "m0", 1.0, 10, np.random.default_rng(0), simulations=4_000)
+    found = plan(_pilot(2), _family(2), 1.0, 10, np.random.default_rng(0), simulations=4_000)
     assert found.runs is not None
     assert abs(found.runs - oracle) <= 2
     assert found.runs_cautious is not None
     assert found.runs_cautious >= found.runs
     expected = TTestIndPower().solve_power(None, nobs1=10, alpha=0.05, power=0.8)
     assert found.detectable == pytest.approx(expected, rel=0.01)
-    again = plan(_pilot(2), "m0", 1.0, 10, np.random.default_rng(0), simulations=4_000)
+    again = plan(_pilot(2), _family(2), 1.0, 10, np.random.default_rng(0), simulations=4_000)
     assert found == again
 
 
 def test_plan_is_cautious_about_a_small_pilot_and_says_so() -> None:
-    found = plan(_pilot(2, runs=4), "m0", 1.5, 6, np.random.default_rng(0), simulations=500)
+    found = plan(_pilot(2, runs=4), _family(2), 1.5, 6, np.random.default_rng(0), simulations=500)
     assert found.runs is not None
     assert found.runs_cautious is not None
     assert found.runs_cautious > found.runs
@@ -75,14 +96,18 @@ def test_plan_is_cautious_about_a_small_pilot_and_says_so() -> None:
 
 
 def test_plan_says_when_no_affordable_number_is_enough() -> None:
-    found = plan(_pilot(2), "m0", 0.01, 20, np.random.default_rng(0), simulations=200, limit=40)
+    found = plan(
+        _pilot(2), _family(2), 0.01, 20, np.random.default_rng(0), simulations=200, limit=40
+    )
     assert found.runs is None
     assert "more than 40 runs" in found.sentences()[0]
 
 
 def test_plan_uses_tasks_as_strata() -> None:
-    one = plan(_pilot(2), "m0", 0.6, 20, np.random.default_rng(0), simulations=1_000)
-    four = plan(_pilot(2, tasks=4), "m0", 0.6, 20, np.random.default_rng(0), simulations=1_000)
+    one = plan(_pilot(2), _family(2), 0.6, 20, np.random.default_rng(0), simulations=1_000)
+    four = plan(
+        _pilot(2, tasks=4), _family(2), 0.6, 20, np.random.default_rng(0), simulations=1_000
+    )
     assert one.runs is not None
     assert four.runs is not None
     assert four.runs <= one.runs / 3
@@ -90,11 +115,17 @@ def test_plan_uses_tasks_as_strata() -> None:
 
 def test_nonsense_is_refused() -> None:
     rng = np.random.default_rng(0)
-    with pytest.raises(UserError, match="control 'x'"):
-        plan(_pilot(2), "x", 1.0, 10, rng)
+    with pytest.raises(UserError, match="must hold 'x'"):
+        plan(_pilot(2), [("m1", "x")], 1.0, 10, rng)
     with pytest.raises(UserError, match="positive effect"):
-        plan(_pilot(2), "m0", 0.0, 10, rng)
+        plan(_pilot(2), _family(2), 0.0, 10, rng)
     with pytest.raises(UserError, match="one run"):
-        plan(_pilot(2, runs=400) | {"m1": Scores.single_task("m1", [1.0], "t0")}, "m0", 1, 9, rng)
+        plan(
+            _pilot(2, runs=400) | {"m1": Scores.single_task("m1", [1.0], "t0")},
+            _family(2),
+            1,
+            9,
+            rng,
+        )
     with pytest.raises(UserError, match="spread"):
         minimum_detectable_effect(0.0, 5)
