@@ -27,6 +27,7 @@ from harness.statistics.power import (
     Plan,
     minimum_detectable_effect,
     plan,
+    runs_needed,
 )
 from harness.statistics.scores import RunScore, Scores
 from harness.statistics.specification import EXPLORATORY_BELOW, NORMALISED, SUITE
@@ -149,14 +150,8 @@ def _detectable(spread: float, tasks: int, runs: int, alpha: float, power: float
 
 
 def _needed(spread: float, tasks: int, effect: float, alpha: float, power: float) -> int | None:
-    low, high = 1, LIMIT
-    if _detectable(spread, tasks, high, alpha, power) > effect:
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        enough = _detectable(spread, tasks, middle, alpha, power) <= effect
-        low, high = (low, middle) if enough else (middle, high)
-    return high
+    error = spread / math.sqrt(tasks)  # with two runs per cell
+    return runs_needed(error, 2 * tasks, 2, effect, alpha, power, LIMIT)
 
 
 def _column(study: Study) -> str:

@@ -143,6 +143,11 @@ class Canvas:
         ]
         columns = min(len(chosen), 3 if max(len(s.short) for s in chosen) < 16 else 2)
         placed: dict[str, Any] = {"loc": "outside lower center", "ncols": columns, **options}
+        rows = -(-len(chosen) // columns)
+        if axes is None and rows > 2:
+            # A long legend must not squeeze the panel it explains.
+            width, height = self.figure.get_size_inches()
+            self.figure.set_size_inches(width, height + 0.19 * (rows - 2))
         where = self.figure if axes is None else axes
         legend: Legend = where.legend(handles, [s.short for s in chosen], **placed)
         for handle, text, style in zip(

@@ -11,7 +11,7 @@ from harness.errors import UserError
 from harness.statistics import hypothesis_tests, intervals, verdicts, welch
 from harness.statistics.hypothesis_tests import TestResult
 from harness.statistics.interval import Interval, RefusedIntervalError
-from harness.statistics.power import minimum_detectable_effect
+from harness.statistics.power import minimum_detectable_effect, runs_needed
 from harness.statistics.scores import Scores, aligned
 from harness.statistics.specification import SUCCESS, StatisticsSpec
 from harness.statistics.verdicts import Outcome, Verdict
@@ -199,6 +199,21 @@ def detectable(comparison: Comparison, spec: StatisticsSpec, alpha: float) -> fl
     found = moments(comparison.a, comparison.b, spec)
     try:
         return minimum_detectable_effect(float(found.error), float(found.df), alpha, spec.power)
+    except UserError:
+        return None
+
+
+def needed(comparison: Comparison, spec: StatisticsSpec, alpha: float) -> int | None:
+    """Returns the runs per cell that would find the smallest effect of interest at this spread."""
+    effect = spec.smallest_effect(comparison.column, comparison.scope)
+    if comparison.a is None or comparison.b is None or effect is None:
+        return None
+    runs = min(comparison.a.runs, comparison.b.runs)
+    if runs < 2:
+        return None
+    found = moments(comparison.a, comparison.b, spec)
+    try:
+        return runs_needed(float(found.error), float(found.df), runs, effect, alpha, spec.power)
     except UserError:
         return None
 

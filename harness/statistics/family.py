@@ -128,6 +128,9 @@ def _decide_family(
             mde=contrasts.detectable(item, spec, alpha / len(family))
             if outcome is Outcome.INCONCLUSIVE
             else None,
+            needed=contrasts.needed(item, spec, alpha / len(family))
+            if outcome is Outcome.INCONCLUSIVE and item.family
+            else None,
             power=spec.power,
             confirmatory=confirmatory and item.family,
             blocked=blocked,

@@ -44,6 +44,42 @@ def minimum_detectable_effect(
     return float(error * optimize.brentq(shortfall, 0.0, high, xtol=1e-6))
 
 
+def runs_needed(
+    error: float,
+    df: float,
+    runs: int,
+    effect: float,
+    alpha: float = 0.05,
+    power: float = 0.8,
+    limit: int = 10_000,
+) -> int | None:
+    """Returns the runs per cell that would detect an effect at the spread seen; None beyond limit.
+
+    Args:
+        error: Standard error of the difference with `runs` runs per cell.
+        df: Its degrees of freedom.
+        runs: Runs per cell that were seen, at least 2.
+        effect: The difference to detect.
+        alpha: Two-sided level.
+        power: Wanted power.
+        limit: The largest answer.
+    """
+
+    def enough(count: int) -> bool:
+        there = error * math.sqrt(runs / count)
+        return (
+            minimum_detectable_effect(there, df * (count - 1) / (runs - 1), alpha, power) <= effect
+        )
+
+    if not enough(limit):
+        return None
+    low, high = 1, limit
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
 @dataclass(frozen=True)
 class Plan:
     """What the pilot says about the study.

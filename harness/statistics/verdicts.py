@@ -41,7 +41,9 @@ class Verdict:
         alpha: Level of the decision.
         sesoi: Smallest effect of interest, if declared.
         mde: Minimum detectable effect, where inconclusive and computable.
-        power: Power that `mde` refers to.
+        needed: Runs per cell that would find the smallest effect of interest at the spread seen,
+            where inconclusive and computable.
+        power: Power that `mde` and `needed` refer to.
         confirmatory: Whether the comparison was declared and the study kept to its plan.
         blocked: Why a verdict was withheld; empty where it was not.
     """
@@ -58,6 +60,7 @@ class Verdict:
     adjusted: bool = True
     sesoi: float | None = None
     mde: float | None = None
+    needed: int | None = None
     power: float = 0.8
     confirmatory: bool = True
     blocked: str = ""

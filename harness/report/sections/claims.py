@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.report.document import Block, Claim, Claims, Figures, Section, TableBlock, Text, Warned
 from harness.report.figures.rows import Reference, Row, draw_rows, height_of
-from harness.report.tables import Column, Table, fitted, p_value, span
+from harness.report.tables import Column, Table, count, fitted, p_value, span
 from harness.report.view import View, interval_words, scope_words
 from harness.statistics.contrasts import ContrastResult
 from harness.statistics.verdicts import Outcome
@@ -126,6 +126,7 @@ def verdict_rows(view: View) -> list[dict[str, Any]]:
                 "equivalence_p": verdict.equivalence_p,
                 "smallest_effect": verdict.sesoi,
                 "mde": verdict.mde,
+                "needed": verdict.needed,
                 "runs": interval.runs if interval is not None else None,
                 "why": verdict.blocked,
             }
@@ -156,6 +157,7 @@ def verdict_columns(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
         Column("equivalence_p", "p (equivalence)", p_value, number=True),
         Column("smallest_effect", "smallest effect", show, number=True),
         Column("mde", "detectable", show, number=True),
+        Column("needed", "n needed", count, number=True),
         Column("runs", "n", number=True),
     ]
 
@@ -172,7 +174,9 @@ def _table(view: View, family: list[ContrastResult]) -> Table:
         f"Differences of {_measure(family)}, curriculum minus what it is compared with; intervals "
         f"hold together over the family. “Detectable” is the true difference that this study would "
         f"have found with {view.analysis.spec.power:.0%} probability, where the verdict is "
-        f"inconclusive. {interval_words(found)}",
+        f"inconclusive; “n needed” is the number of runs per cell that would find the smallest "
+        f"effect of interest with that probability, if runs go on varying as they did here. "
+        f"{interval_words(found)}",
         columns,
         rows,
     )

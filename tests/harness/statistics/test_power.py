@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from statsmodels.stats.power import TTestIndPower
 
 from harness.errors import UserError
-from harness.statistics.power import minimum_detectable_effect, plan, simulate_power
+from harness.statistics.power import minimum_detectable_effect, plan, runs_needed, simulate_power
 from harness.statistics.scores import Scores
 
 
@@ -129,3 +129,15 @@ def test_nonsense_is_refused() -> None:
         )
     with pytest.raises(UserError, match="spread"):
         minimum_detectable_effect(0.0, 5)
+
+
+@given(st.integers(3, 40), st.floats(0.4, 3.0))
+def test_runs_needed_is_statsmodels_whatever_was_seen(seen: int, effect: float) -> None:
+    oracle = TTestIndPower().solve_power(effect, alpha=0.05, power=0.8)
+    found = runs_needed(np.sqrt(2 / seen), 2 * seen - 2, seen, effect)
+    assert found is not None
+    assert oracle - 0.05 <= found <= max(oracle, 2) + 1.05
+
+
+def test_runs_needed_gives_up_beyond_its_limit() -> None:
+    assert runs_needed(1.0, 18, 10, 0.01, limit=50) is None
