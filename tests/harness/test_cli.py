@@ -117,6 +117,15 @@ def test_check_estimates_the_time_by_training() -> None:
     assert 0 < json.loads(done.stdout)["seconds"] < 3600
 
 
+def _wait_for_training(pid: int) -> None:
+    """Waits until a process has loaded torch, and then a little: it times training by then."""
+    maps = Path(f"/proc/{pid}/maps")
+    end = time.monotonic() + 30
+    while time.monotonic() < end and maps.exists() and "libtorch" not in maps.read_text():
+        time.sleep(0.05)
+    time.sleep(1.0)
+
+
 def test_interrupt_leaves_no_traceback() -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "harness", "check", "studies/quick.yaml"],
@@ -125,7 +134,7 @@ def test_interrupt_leaves_no_traceback() -> None:
         stdout=subprocess.DEVNULL,
         text=True,
     )
-    time.sleep(1.5)  # long enough to be past the imports, in the timing of training
+    _wait_for_training(process.pid)
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=30)
     assert "Traceback" not in stderr
