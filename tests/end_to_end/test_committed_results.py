@@ -1,0 +1,56 @@
+"""What is committed under results/ is what the code makes of the committed runs."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness import report
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "results"
+
+
+def _committed() -> list[Path]:
+    """Returns the results folders of studies that git knows; there may be others, of the user."""
+    command = ["git", "ls-files", "results/*/manifest.json"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return [(ROOT / line).parent for line in listed.stdout.splitlines()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", _committed(), ids=lambda folder: folder.name)
+def test_a_report_from_the_committed_files_has_the_committed_tables(
+    folder: Path, tmp_path: Path
+) -> None:
+    # A copy: a report is noted in the ledger of its results. Reports look beside them for tuning.
+    copy = tmp_path / "results"
+    shutil.copytree(folder, copy / folder.name, ignore=shutil.ignore_patterns("report"))
+    for record in RESULTS.glob("*/tuning/record.json"):
+        there = copy / record.relative_to(RESULTS)
+        there.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(record, there)
+    made = report(copy / folder.name)
+    kept = folder / "report" / "tables"
+    names = sorted(path.name for path in kept.glob("*.csv"))
+    assert names == sorted(path.name for path in (made.folder / "tables").glob("*.csv"))
+    for name in names:
+        _same(_rows(kept / name), _rows(made.folder / "tables" / name))
+
+
+def _rows(path: Path) -> list[list[str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))
+
+
+def _same(kept: list[list[str]], found: list[list[str]]) -> None:
+    assert kept[0] == found[0]
+    assert len(kept) == len(found)
+    for mine, theirs in zip(found, kept, strict=True):
+        for a, b in zip(mine, theirs, strict=True):
+            # Byte for byte on one machine; sums differ in their last digits between machines.
+            assert a == b or float(a) == pytest.approx(float(b), rel=1e-6, abs=1e-12)
