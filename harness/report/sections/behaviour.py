@@ -95,7 +95,8 @@ def _table(view: View) -> Table:
         "Updates of all runs together. “Moved” counts those that changed the distribution at all "
         "(by more than 10⁻⁶ nats), and shares above ε are shares of them: once the target is "
         "reached nothing moves any more. “Rejected” counts updates short of the target that were "
-        "not used. “On target” counts runs whose last distribution is the target (KL below 10⁻⁶ nats).",
+        "not used. “On target” counts runs whose last distribution is the target (KL below 10⁻⁶ "
+        "nats).",
         (
             Column("setup", "setup"),
             Column("method", "curriculum", kind="method"),
