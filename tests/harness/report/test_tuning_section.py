@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,11 @@ def methods(replicates: int) -> tuple[Method, ...]:
         for k, mean in enumerate(MEANS[:replicates])
     )
     return (Method("default", 0.55, 0.05), *searched)
+
+
+def ended(label: str, status: dict[int, str]) -> tuple[Method, ...]:
+    """Five searches, some runs of one of which did not end well."""
+    return tuple(replace(m, status=status) if m.label == label else m for m in methods(5))
 
 
 def _label(replicate: int, replicates: int) -> str:
@@ -176,13 +182,7 @@ def test_claims_about_searches_are_not_conditional() -> None:
 
 
 def test_a_search_with_an_unknown_run_is_unknown() -> None:
-    lost = tuple(
-        Method(m.name, m.mean, m.spread, m.label, m.epsilon, {3: "missing"})
-        if m.label == "spgl (search 2)"
-        else m
-        for m in methods(5)
-    )
-    made = view(5, methods=lost)
+    made = view(5, methods=ended("spgl (search 2)", {3: "missing"}))
     (cell,) = [c for c in made.analysis.accounting if c.method == "spgl"]
     assert (cell.planned, cell.unresolved) == (5, 1)
     # The accounting of the report still counts runs.
@@ -192,13 +192,7 @@ def test_a_search_with_an_unknown_run_is_unknown() -> None:
 
 
 def test_failed_runs_pull_their_search_down_and_stay_in() -> None:
-    failed = tuple(
-        Method(m.name, m.mean, m.spread, m.label, m.epsilon, {0: "diverged"})
-        if m.label == "spgl (search 1)"
-        else m
-        for m in methods(5)
-    )
-    made = view(5, methods=failed)
+    made = view(5, methods=ended("spgl (search 1)", {0: "diverged"}))
     scores = made.analysis.scores["spgl", "point-mass-2", "normalised"].matrix[:, 0]
     runs = made.runs[made.runs["label"] == "spgl (search 1)"]["normalised"]
     assert scores[0] == pytest.approx(runs.mean())
