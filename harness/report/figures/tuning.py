@@ -104,11 +104,12 @@ def _caption(first: SearchRecord, trials: int, axes_of: list[str], others: list[
         if len(axes_of) == 2
         else ""
     )
+    own = "Cross" if len(axes_of) == 2 else "Dashed line"
     rest = f" Also searched, and not shown: {', '.join(map(word, others))}." if others else ""
     return (
         f"All {trials} scored trials of {first.method} on {first.setup}; a point is the mean of "
         f"{len(first.trials[0].scores)} tuning runs, which is noisy.{shade} Ring: chosen after "
-        f"re-ranking. Cross: the study's own configuration, where it lies in the range.{rest} "
+        f"re-ranking. {own}: the study's own configuration, where it lies in the range.{rest} "
         "Tuning scores choose; they are never results."
     )
 
@@ -136,6 +137,10 @@ def _surface(
         axes.collections[-1], ax=axes, label="score (normalised)", pad=0.02
     )
     bar.outline.set_visible(False)
+    # As shapes: the page shows no embedded pictures.
+    if bar.solids is not None:
+        bar.solids.set_rasterized(False)
+        bar.solids.set_edgecolor("face")
 
 
 def _shade(
