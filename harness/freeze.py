@@ -27,6 +27,7 @@ from harness.study.models import Study
 
 NAME = "plan.json"
 RESULTS = Path("results")
+_RECORDS = "runs/*/run.json"
 _MOST_CHANGES = 6  # sentences printed; a changed budget changes every cell
 
 
@@ -41,6 +42,8 @@ class Version:
         finished: Evaluation runs that had finished by then: what could have been seen.
         revision: Git revision of the code.
         dirty: Whether the code had been changed since that revision.
+        elsewhere: Runs of the plan that other studies in the same folder had finished. Taken over
+            or made again, they are the same to the last digit.
     """
 
     frozen: FrozenPlan
@@ -49,6 +52,12 @@ class Version:
     finished: int
     revision: str | None
     dirty: bool | None
+    elsewhere: int = 0
+
+    @property
+    def known(self) -> int:
+        """Runs whose outcome could have been seen by then."""
+        return self.finished + self.elsewhere
 
 
 @dataclass(frozen=True)
@@ -80,17 +89,19 @@ class Frozen:
     def amendments(self) -> tuple[Amendment, ...]:
         """Every declared deviation, in order."""
         return tuple(
-            Amendment(new.time, new.reason, new.finished, deviations(old.frozen, new.frozen.plan))
+            Amendment(new.time, new.reason, new.known, deviations(old.frozen, new.frozen.plan))
             for old, new in pairwise(self.versions)
         )
 
     @property
     def broken(self) -> str:
         """Why the plan no longer protects the claims; empty where it does."""
-        first = self.versions[0].finished
-        if first:
-            return f"the plan was frozen after {first} run{'s' if first > 1 else ''} had finished"
-        late = sum(1 for version in self.versions[1:] if version.finished)
+        first = self.versions[0]
+        if first.known:
+            runs = f"{first.known} run{'s' if first.known > 1 else ''} had finished"
+            other = f", {first.elsewhere} of them in other studies" if first.elsewhere else ""
+            return f"the plan was frozen after {runs}{other}"
+        late = sum(1 for version in self.versions[1:] if version.known)
         if late:
             times = "once" if late == 1 else f"{late} times"
             return f"the plan was amended {times} after runs had finished"
@@ -203,6 +214,7 @@ def freeze(study: Study, folder: Path | None = None, *, amend: str | None = None
         finished=_finished(folder),
         revision=revision,
         dirty=dirty,
+        elsewhere=_elsewhere(study, folder),
     )
     frozen = Frozen((*(known.versions if known else ()), version))
     plain = [{**asdict(v), "frozen": v.frozen.to_dict()} for v in frozen.versions]
@@ -247,4 +259,12 @@ def _refusal(study: Study, found: Sequence[Deviation]) -> UserError:
 
 
 def _finished(folder: Path) -> int:
-    return sum(1 for _ in folder.glob("runs/*/run.json"))
+    return sum(1 for _ in folder.glob(_RECORDS))
+
+
+def _elsewhere(study: Study, folder: Path) -> int:
+    """Returns how many of the study's runs are finished in other studies, and not here."""
+    ids = {run.run_id() for planned in expand(study) for run in planned.runs()}
+    here = {path.parent.name for path in folder.glob(_RECORDS)}
+    there = {path.parent.name for path in folder.parent.glob(f"*/{_RECORDS}")}
+    return len(ids & there - here)

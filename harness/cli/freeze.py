@@ -38,5 +38,8 @@ def freeze(
             f"value{'s' if changes != 1 else ''}, {amendment.finished} runs finished by then)."
         )
     if frozen.broken:
-        typer.echo(f"The report will be exploratory: {frozen.broken}.")
+        typer.echo(
+            f"The report will be exploratory: {frozen.broken}. Another seeds.root makes runs that "
+            "nobody has seen."
+        )
     typer.echo(f"Plan: {folder / NAME}")

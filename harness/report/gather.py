@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,22 +11,25 @@ from pydantic import ValidationError
 
 import envs
 from envs.setup import Setup
-from harness import freeze
 from harness.errors import UserError
 from harness.freeze import Frozen
+from harness.records import Status
 from harness.report.bridge import run_table, specification
+from harness.report.departures import departures
 from harness.report.units import Units
 from harness.report.view import History, View
 from harness.scores import UNRESOLVED, Results, planned, scale_of, score_runs, target_curves
 from harness.seeding import StudyRole, study_sequence
 from harness.statistics.analysis import analyse
-from harness.statistics.freeze import deviations
 from harness.store import Ledger, Manifest
 from harness.study.expand import setup_digest
 from harness.study.models import Study
 from harness.tuning.record import TuningRecord, read_record
 
 REPORT_EVENT = "report"
+SHARE_EVENT = "share"
+# Events after which a run's outcome is known.
+_ENDS = ("finish", "failure")
 
 
 def study_of(manifest: Manifest) -> Study:
@@ -105,7 +107,7 @@ def view_of(
         study_sequence(study.seeds.root, StudyRole.BOOTSTRAP, 0),
         manifest=manifest,
         looks_taken=looks,
-        deviations=_departures(frozen, study),
+        deviations=departures(frozen, study, results.runs, history),
     )
     return View(
         study=compared,
@@ -124,19 +126,6 @@ def view_of(
         notes=notes,
         tuning=tuning,
     )
-
-
-def _departures(frozen: Frozen | None, study: Study) -> list[str]:
-    """Returns why a frozen plan does not protect the claims."""
-    if frozen is None:
-        return []
-    said = [f"{frozen.broken[:1].upper()}{frozen.broken[1:]}."] if frozen.broken else []
-    current = json.loads(json.dumps(freeze.plan_of(study)))
-    changed = deviations(frozen.versions[-1].frozen, current)
-    if changed:
-        more = f" ({len(changed) - 1} further changes)" if len(changed) > 1 else ""
-        said.append(f"The study differs from its frozen plan: {changed[0].sentence()}{more}")
-    return said
 
 
 def setups_of(study: Study, manifest: Manifest) -> tuple[dict[str, Setup], list[str]]:
@@ -174,8 +163,12 @@ def tuning_of(study: Study, root: Path) -> tuple[TuningRecord | None, list[str]]
 
 
 def history_of(ledger: Ledger) -> History:
-    """Returns what the diary says about looks, retries and damaged runs."""
+    """Returns what the diary says about looks, ends, retries and damaged runs."""
     entries = ledger.read()
+    ended: dict[str, str] = {}
+    for entry in entries:
+        if entry.get("event") in _ENDS and entry.get("status") != Status.INFRASTRUCTURE:
+            ended.setdefault(str(entry.get("run")), str(entry["time"]))
     reports = [entry for entry in entries if entry.get("event") == REPORT_EVENT]
     looks = {int(n) for entry in reports for n in entry.get("runs_known", ()) if int(n) > 0}
     counts = pd.Series([entry.get("event") for entry in entries], dtype=object).value_counts()
@@ -184,7 +177,12 @@ def history_of(ledger: Ledger) -> History:
         reports=len(reports),
         retries=int(counts.get("retry", 0)),
         quarantined=int(counts.get("quarantine", 0)),
-        shared=int(counts.get("share", 0)),
+        ended=ended,
+        sources={
+            str(entry["run"]): str(entry["source"])
+            for entry in entries
+            if entry.get("event") == SHARE_EVENT
+        },
     )
 
 

@@ -56,14 +56,16 @@ class History:
         reports: How many reports were made before this one.
         retries: Runs that were started again after an infrastructure failure.
         quarantined: Runs that were set aside as damaged.
-        shared: Runs taken over from other studies.
+        ended: When the outcome of a run was first known, by run.
+        sources: The study that a run was taken over from, by run.
     """
 
     looks: tuple[int, ...] = ()
     reports: int = 0
     retries: int = 0
     quarantined: int = 0
-    shared: int = 0
+    ended: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

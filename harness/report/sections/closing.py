@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from harness.report.document import Block, Heading, Listing, Pairs, Section, TableBlock, Text
@@ -38,8 +39,8 @@ def accounting(view: View) -> Section:
         )
     if view.history.quarantined:
         sentences.append(f"{view.history.quarantined} damaged runs were set aside.")
-    if view.history.shared:
-        sentences.append(f"{view.history.shared} runs were taken over from other studies.")
+    taken = Counter(view.history.sources.values())
+    sentences += [f"{n} runs were taken over from {name}." for name, n in sorted(taken.items())]
     columns = (
         Column("setup", "setup"),
         Column("method", "curriculum", kind="method"),
@@ -143,7 +144,8 @@ def provenance(view: View) -> Section:
         blocks.append(
             Text(
                 f"The plan was frozen on {first.time} (SHA-256 {first.frozen.digest}), when "
-                f"{first.finished} evaluation runs had finished."
+                f"{first.finished} evaluation runs had finished"
+                + (f" here and {first.elsewhere} in other studies." if first.elsewhere else ".")
             )
         )
         for amendment in frozen.amendments:

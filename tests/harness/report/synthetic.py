@@ -19,6 +19,7 @@ import envs
 from envs.setup import Anchors, PolicyScore, Setup
 from harness.records import EVALUATION_COLUMNS, RunResult, Status
 from harness.store import RunStore
+from harness.store.ledger import now
 from harness.study.expand import expand
 from harness.study.models import Study
 
@@ -127,7 +128,7 @@ def frames(
     )
 
 
-def store(root: Path, plan: Study, results: Frames) -> None:
+def store(root: Path, plan: Study, results: Frames, finished: str | None = None) -> None:
     """Writes the results into a real results folder, as the runner would have."""
     runs = RunStore(root)
     cells = expand(plan)
@@ -156,7 +157,7 @@ def store(root: Path, plan: Study, results: Frames) -> None:
                 timings={"rollout": 20.0, "policy": 30.0, "curriculum": 1.0, "evaluation": 5.0},
                 policy={},
             )
-            runs.write(run, result, {"attempts": 1, "seconds": 56.0})
+            runs.write(run, result, {"attempts": 1, "seconds": 56.0, "finished": finished or now()})
 
 
 def _run(

@@ -11,6 +11,7 @@ from harness import freeze
 from harness.errors import UserError
 from harness.runner import run
 from harness.store import Ledger
+from harness.study.expand import expand
 from harness.study.models import Study
 from tests.harness.report import synthetic
 
@@ -113,6 +114,30 @@ def test_a_plan_frozen_or_amended_after_runs_protects_nothing(plan: Study, tmp_p
     (early / "runs" / "0" / "run.json").write_text("{}")
     more = changed(plan, seeds={"count": 20, "root": 7})
     assert "amended once after runs" in freeze.freeze(more, early, amend="more").broken
+
+
+def test_runs_of_the_plan_that_another_study_has_are_known(plan: Study, tmp_path: Path) -> None:
+    first = expand(plan)[0].runs()[:3]
+    for name in [item.run_id() for item in first] + ["of-another-plan"]:
+        (tmp_path / "other" / "runs" / name).mkdir(parents=True)
+        (tmp_path / "other" / "runs" / name / "run.json").write_text("{}")
+    frozen = freeze.freeze(plan, tmp_path / plan.name)
+    assert frozen.versions[0].elsewhere == 3
+    assert "after 3 runs had finished, 3 of them in other studies" in frozen.broken
+    assert freeze.load(tmp_path / plan.name) == frozen
+    fresh = changed(plan, name="fresh", seeds={"count": 10, "root": 8})
+    assert freeze.freeze(fresh, tmp_path / "fresh").broken == ""
+
+
+def test_a_plan_frozen_by_an_earlier_version_can_still_be_read(plan: Study, tmp_path: Path) -> None:
+    freeze.freeze(plan, tmp_path)
+    path = tmp_path / freeze.NAME
+    said = json.loads(path.read_text())
+    del said["versions"][0]["elsewhere"]
+    path.write_text(json.dumps(said))
+    found = freeze.check(plan, tmp_path)
+    assert found is not None
+    assert found.versions[0].known == 0
 
 
 def test_an_edited_plan_is_noticed(plan: Study, tmp_path: Path) -> None:

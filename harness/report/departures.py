@@ -1,0 +1,67 @@
+"""Why a frozen plan does not protect the claims: it changed, or came after the data."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import datetime
+
+import pandas as pd
+
+from harness import freeze
+from harness.freeze import Frozen
+from harness.report.view import History
+from harness.scores import planned
+from harness.statistics.freeze import deviations
+from harness.study.models import Study
+
+
+def departures(
+    frozen: Frozen | None, study: Study, runs: pd.DataFrame, history: History
+) -> list[str]:
+    """Returns one sentence for every way in which the data could have shaped the plan.
+
+    Args:
+        frozen: The frozen plan, if there is one.
+        study: The study as it is now.
+        runs: `Results.runs`.
+        history: What the diary says.
+    """
+    if frozen is None:
+        return []
+    said = [f"{frozen.broken[:1].upper()}{frozen.broken[1:]}."] if frozen.broken else []
+    known = _known_before(frozen, runs, history)
+    if len(known) > frozen.versions[-1].known:
+        said.append(_too_late(frozen, len(known), len(planned(runs)), history, known))
+    current = json.loads(json.dumps(freeze.plan_of(study)))
+    changed = deviations(frozen.versions[-1].frozen, current)
+    if changed:
+        more = f" ({len(changed) - 1} further changes)" if len(changed) > 1 else ""
+        said.append(f"The study differs from its frozen plan: {changed[0].sentence()}{more}")
+    return said
+
+
+def _known_before(frozen: Frozen, runs: pd.DataFrame, history: History) -> set[str]:
+    """Returns the planned runs whose outcome existed before the plan in force.
+
+    A run taken over from another study brings the time at which it finished there; one that was
+    made, deleted and made again has left its first end in the diary.
+    """
+    froze = datetime.fromisoformat(frozen.versions[-1].time)
+    asked = planned(runs)
+    if "finished" not in asked:
+        return set()
+    ended = dict(zip(asked["run_id"].astype(str), asked["finished"], strict=True))
+    times = [(run, time) for run, time in ended.items() if isinstance(time, str)]
+    times += [(run, time) for run, time in history.ended.items() if run in ended]
+    return {run for run, time in times if datetime.fromisoformat(time) < froze}
+
+
+def _too_late(frozen: Frozen, known: int, total: int, history: History, which: set[str]) -> str:
+    sources = Counter(history.sources[run] for run in which if run in history.sources)
+    taken = "; ".join(f"{n} taken over from {name}" for name, n in sorted(sources.items()))
+    return (
+        f"{known} of the {total} planned runs had finished before the plan was "
+        f"{'frozen' if len(frozen.versions) == 1 else 'last amended'}"
+        f"{f' ({taken})' if taken else ''}: their outcome could be known when it was made."
+    )
