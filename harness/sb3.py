@@ -148,6 +148,11 @@ class CurriculumCallback(BaseCallback):
     def _on_step(self) -> bool:
         dones, infos = self.locals["dones"], self.locals["infos"]
         for i in np.flatnonzero(dones).tolist():
+            if _KEY not in infos[i]:
+                raise UserError(
+                    "an episode ended without CurriculumWrapper knowing; put TimeLimit, and "
+                    "whatever else ends episodes, inside of it."
+                )
             episode = infos[i][_KEY]
             self._cohort.end(self._slots[i], episode["context"], episode["value"])
             self._slots[i] = self._cohort.begin()

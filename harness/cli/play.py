@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 def play(
     run: Annotated[Path, typer.Argument(help="Folder of a run: results/STUDY/runs/ID.")],
-    out: Annotated[Path, typer.Option(help="Picture (.png) or animation (.gif) to write.")],
+    out: Annotated[Path, typer.Option(help="Picture (.png) or animation (.gif) to write.")] = Path(
+        "episode.gif"
+    ),
     context: Annotated[
         str | None, typer.Option(help="Numbers a,b,c (default: the target mean).")
     ] = None,

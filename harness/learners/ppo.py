@@ -24,8 +24,10 @@ Width = Annotated[int, Field(ge=1, le=4096)]
 class PPOParams(LearnerParams):
     """Hyperparameters of PPO; names, defaults and meanings are those of Stable-Baselines3.
 
-    `n_envs` to `activation` are what a Stable-Baselines3 script passes to the vectorised
-    environment and as `policy_kwargs`; `norm_obs` to `clip_reward` are `VecNormalize`'s.
+    But for `n_steps`, which is theirs divided by `n_envs`: 2048 steps per rollout over all copies.
+    `n_envs` is what a Stable-Baselines3 script passes to the vectorised environment, `net_arch` to
+    `log_std_init` what it passes as `policy_kwargs` (`activation` names its `activation_fn`);
+    `norm_obs` to `clip_reward` are `VecNormalize`'s.
     """
 
     learning_rate: Positive = 3e-4

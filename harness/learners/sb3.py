@@ -23,13 +23,14 @@ Positive = Annotated[float, Field(gt=0)]
 class SACParams(LearnerParams):
     """Hyperparameters of SAC; names, defaults and meanings are those of Stable-Baselines3.
 
-    `n_steps` is ours: with `n_envs` it says after how many environment steps an off-policy learner
-    lets the curriculum and the evaluation have a look, as a rollout does for PPO.
+    But for two: `buffer_size` is a fifth of theirs, since runs are short and workers share a
+    machine's memory; and `look_every` is ours: after so many steps of each copy an off-policy
+    learner lets the curriculum and the evaluation have a look, as a rollout does for PPO.
     """
 
     learning_rate: Positive = 3e-4
     n_envs: int = Field(default=1, ge=1)
-    n_steps: int = Field(default=2000, ge=1)
+    look_every: int = Field(default=2000, ge=1)
     buffer_size: int = Field(default=200_000, ge=1)
     learning_starts: int = Field(default=100, ge=0)
     batch_size: int = Field(default=256, ge=1)
@@ -44,8 +45,8 @@ class SACParams(LearnerParams):
     @model_validator(mode="after")
     def _whole(self) -> SACParams:
         # Otherwise Stable-Baselines3 would take more steps than are counted.
-        if self.n_steps % self.train_freq:
-            raise ValueError(f"n_steps ({self.n_steps}) must be a multiple of train_freq")
+        if self.look_every % self.train_freq:
+            raise ValueError(f"look_every ({self.look_every}) must be a multiple of train_freq")
         return self
 
 
@@ -93,8 +94,8 @@ class SB3SAC(Learner):
 
     @classmethod
     def rollout_steps(cls, params: SACParams) -> int:
-        """Returns `n_steps` × `n_envs`."""
-        return params.n_steps * params.n_envs
+        """Returns `look_every` × `n_envs`."""
+        return params.look_every * params.n_envs
 
     @classmethod
     def copies(cls, params: SACParams) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from stable_baselines3 import PPO, SAC
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecNormalize
 
+from harness.learners import limits
 from harness.learners.ppo import PPOParams
 from harness.learners.sb3 import SACParams
 from harness.learners.sb3_env import PracticeVecEnv, SpacesVecEnv
@@ -55,13 +56,33 @@ class SB3Agent:
                     self._steps, callback=timer, reset_num_timesteps=False, log_interval=None
                 )
             except ValueError as error:
-                # PyTorch's distributions refuse parameters that are not finite.
+                # PyTorch's distributions refuse parameters that are not finite; any other error
+                # is a mistake, which must not be booked as the method's failure to learn.
+                if "invalid values" not in str(error):
+                    raise
                 self.diverged[0] = f"Stable-Baselines3 refused to go on: {_sentence(error)}"
-        timer.close()
-        if practice.broken:
-            self.diverged.setdefault(0, next(iter(practice.broken.values())))
-        if not all(bool(torch.isfinite(p).all()) for p in self.model.policy.parameters()):
-            self.diverged.setdefault(0, "A parameter of the policy was not finite.")
+            finally:
+                timer.close()
+        reasons = [*practice.broken.values(), *self._explosions()]
+        if reasons:
+            self.diverged.setdefault(0, reasons[0])
+
+    def _explosions(self) -> Iterator[str]:
+        """Yields what has left the range in which anything is learned."""
+        # Nothing is dumped, so the logger still has what the last update wrote.
+        for name, value in self.model.logger.name_to_value.items():
+            if name.startswith("train/") and name.endswith("loss"):
+                what = f"The {name.removeprefix('train/').replace('_', ' ')}"
+                if not np.isfinite(value):
+                    yield f"{what} was not finite."
+                elif abs(value) > limits.LOSS:
+                    yield f"{what} grew beyond {limits.LOSS:g}."
+        for tensor in self.model.policy.parameters():
+            size = float(tensor.detach().abs().max())
+            if not np.isfinite(size):
+                yield "A parameter of the policy was not finite."
+            elif size >= limits.PARAMETER:
+                yield f"A parameter of the policy grew beyond {limits.PARAMETER:g}."
 
     def _attach(self, venv: PracticeVecEnv) -> None:
         self.model.set_env(venv)
@@ -256,13 +277,13 @@ class SACAgent(SB3Agent):
         action_space: spaces.Box,
         seeds: Sequence[RunSeed],
     ) -> None:
-        super().__init__(seeds, params.n_steps * params.n_envs)
+        super().__init__(seeds, params.look_every * params.n_envs)
         venv = SpacesVecEnv(observation_space, action_space, params.n_envs)
         with self._streams.installed():
             self.model = SAC(
                 "MlpPolicy",
                 venv,
-                **params.model_dump(exclude={"n_envs", "n_steps", "net_arch"}),
+                **params.model_dump(exclude={"n_envs", "look_every", "net_arch"}),
                 policy_kwargs={"net_arch": list(params.net_arch)},
                 device="cpu",
             )

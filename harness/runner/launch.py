@@ -146,7 +146,7 @@ def run_cells(
     _check(options)
     store = RunStore(root)
     asked = [(cell.label, cell.cell, cell.seeds) for cell in cells]
-    manifest = store.extend_manifest(name, plan, asked)
+    manifest = store.extend_manifest(name, plan, asked, _examinations(cells))
     store.ledger.append("run", executor=options.executor, plan=manifest.plan_digest)
     logs.file_orphans(
         store, (holder.facts.get("attempt", "") for holder in Leases(store.root).live().values())
@@ -196,6 +196,22 @@ def run_cells(
     )
     store.ledger.append("interrupt" if interrupt.asked else "end", statuses=summary.statuses)
     return summary
+
+
+def _examinations(cells: Sequence[PlannedCell]) -> dict[str, str]:
+    """Returns the hash of what each cell is examined on; many cells share it."""
+    import envs
+    from harness.training.examination import examination_digest
+
+    hashes: dict[str, str] = {}
+    by_cell = {}
+    for planned in cells:
+        cell = planned.cell
+        key = f"{cell.setup} {cell.evaluation.model_dump_json()}"
+        if key not in hashes:
+            hashes[key] = examination_digest(envs.setup(cell.setup), cell.evaluation)
+        by_cell[cell.digest()] = hashes[key]
+    return by_cell
 
 
 def _check(options: RunOptions) -> None:

@@ -6,7 +6,7 @@ that nothing drops out of a study without a trace.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +58,7 @@ class Manifest(Frozen):
         plan: The study as resolved from its file.
         plan_digest: Hash of the plan.
         cells: Cells by digest.
+        examinations: Hash of the held-out contexts and evaluation seeds, by the cell's digest.
         entries: The runs, in the order of the plan, retired ones last.
         history: Every version of the plan.
     """
@@ -67,6 +68,7 @@ class Manifest(Frozen):
     plan: dict[str, Any]
     plan_digest: str
     cells: dict[str, Cell] = Field(default_factory=dict)
+    examinations: dict[str, str] = Field(default_factory=dict)
     entries: tuple[Entry, ...] = ()
     history: tuple[Change, ...] = ()
 
@@ -84,6 +86,7 @@ def extend(
     study: str,
     plan: dict[str, Any],
     cells: Iterable[tuple[str, Cell, Sequence[RunSeed]]],
+    examinations: Mapping[str, str] | None = None,
 ) -> Manifest:
     """Returns the manifest with the plan's runs, and those it had before.
 
@@ -92,15 +95,24 @@ def extend(
         study: The study's name.
         plan: The study, as plain JSON.
         cells: Label, cell and seeds of each cell of the study.
+        examinations: Hash of what each cell is examined on, by the cell's digest.
 
     Raises:
-        UserError: The old manifest is of another study.
+        UserError: The old manifest is of another study, or its runs were examined on others.
     """
+    examinations = dict(examinations or {})
     if old is not None and old.study != study:
         raise UserError(
             f"the results folder belongs to the study '{old.study}', not to '{study}'; "
             "use another --results folder or rename the study."
         )
+    known_hashes = old.examinations if old else {}
+    for name, found in examinations.items():
+        if known_hashes.get(name, found) != found:
+            raise UserError(
+                f"the results folder of '{study}' holds runs examined on other held-out contexts "
+                "than this machine draws (another version of NumPy?); use another --results folder."
+            )
     by_digest, entries = {}, []
     for label, cell, seeds in cells:
         name = cell.digest()
@@ -130,6 +142,7 @@ def extend(
         plan=plan,
         plan_digest=plan_digest,
         cells={**(old.cells if old else {}), **by_digest},
+        examinations={**known_hashes, **examinations},
         entries=(*entries, *retired),
         history=history,
     )

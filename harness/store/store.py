@@ -7,7 +7,7 @@ import fcntl
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,15 +81,17 @@ class RunStore:
         study: str,
         plan: dict[str, Any],
         cells: Iterable[tuple[str, Cell, Sequence[RunSeed]]],
+        examinations: Mapping[str, str] | None = None,
     ) -> Manifest:
-        """Adds the plan's runs to the manifest and returns it.
+        """Adds the plan's runs to the manifest and returns it; see `manifest.extend`.
 
         Raises:
-            UserError: The folder belongs to another study or cannot be written.
+            UserError: The folder belongs to another study, holds runs that were examined on other
+                contexts, or cannot be written.
         """
         with self.locked():
             old = self.manifest()
-            new = manifests.extend(old, study, plan, cells)
+            new = manifests.extend(old, study, plan, cells, examinations)
             if new != old:
                 manifests.write_manifest(self.root, new)
         return new

@@ -47,8 +47,9 @@ class ScheduleCell(Frozen):
 
     Attributes:
         every: Policy updates per curriculum update (the paper's N_CL).
-        warm_up: Policy updates before the first curriculum update.
-        min_episodes: Finished episodes an update needs; with fewer, they wait for the next one.
+        warm_up: Policy updates before the first that counts towards `every`.
+        min_episodes: Episodes of an update's cohort, or one per copy where there are more copies;
+            the update waits until the last of them has ended.
         value_signal: Realised discounted return, or the critic at the initial observation.
     """
 

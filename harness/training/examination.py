@@ -13,6 +13,7 @@ import curricula
 import envs
 from harness.records import EVALUATION_COLUMNS
 from harness.seeding import RunRole, RunSeed, StudyRole, study_sequence
+from harness.store.files import sha256
 from harness.study.specs import EvaluationCell
 from harness.training.agents import Agents
 
@@ -22,6 +23,19 @@ Floats = NDArray[np.float64]
 _TARGET, _INITIAL, _EPISODES = 0, 1, 2
 # The initial and the current distribution are looked at, not scored: fewer episodes will do.
 SIDE_CONTEXTS = 20
+
+
+@dataclass(frozen=True)
+class Examination:
+    """What an examination found.
+
+    Attributes:
+        columns: `EVALUATION_COLUMNS` by seed position, of the seeds whose numbers are sound.
+        broken: Why a seed could not be examined, by its position.
+    """
+
+    columns: dict[int, dict[str, list[Any]]]
+    broken: dict[int, str]
 
 
 @dataclass(frozen=True)
@@ -52,6 +66,13 @@ def held_out_contexts(
     count = evaluation.contexts if distribution == "target" else side_contexts(evaluation)
     rng = np.random.default_rng(study_sequence(evaluation.root, StudyRole.EPISODES, key))
     return gaussian.sample(count, rng)
+
+
+def examination_digest(setup: envs.Setup, evaluation: EvaluationCell) -> str:
+    """Returns a hash of the held-out contexts and of the luck of every episode."""
+    parts = [held_out_contexts(setup, evaluation, name) for name in ("target", "initial")]
+    luck = [_luck(evaluation, i).generate_state(4) for i in range(evaluation.contexts)]
+    return sha256(b"".join(part.tobytes() for part in (*parts, np.stack(luck))))
 
 
 def distributions(setup: envs.Setup) -> tuple[curricula.Gaussian, curricula.Gaussian]:
@@ -92,9 +113,7 @@ class Examiner:
         self.episodes = self.blocks[-1].stop
         # Episode i of a block has luck i, whichever block it is in.
         self._luck = [
-            study_sequence(evaluation.root, StudyRole.EPISODES, _EPISODES, i)
-            for block in self.blocks
-            for i in range(block.stop - block.start)
+            _luck(evaluation, i) for block in self.blocks for i in range(block.stop - block.start)
         ]
 
     def examine(
@@ -104,7 +123,7 @@ class Examiner:
         point: int,
         step: int,
         rows: Sequence[int],
-    ) -> dict[int, dict[str, list[Any]]]:
+    ) -> Examination:
         """Plays every episode once.
 
         Args:
@@ -113,9 +132,6 @@ class Examiner:
             point: Number of the point on the grid.
             step: The point of the grid, in environment steps.
             rows: Seeds to report on; the others' rows are computed and dropped.
-
-        Returns:
-            Columns of `EVALUATION_COLUMNS` by seed position.
         """
         count, m, d = agents.count, self.episodes, self.setup.dim
         stochastic = self.blocks[1]
@@ -134,18 +150,22 @@ class Examiner:
         length = np.zeros(count * m, dtype=np.int64)
         running = np.ones(count * m, dtype=np.bool_)
         discount = 1.0
+        broken: dict[int, str] = {}
         while running.any():
             for k, rng in enumerate(rngs):
                 part = noise[k, stochastic.start : stochastic.stop]
                 part[:] = rng.standard_normal(part.shape)
-            actions = np.nan_to_num(agents.act(obs, noise)).reshape(count * m, -1)
+            actions = agents.act(obs, noise).reshape(count * m, -1)
+            _mend("action", actions, running, m, broken)
             flat_obs, reward, terminated, truncated, info = env.step(actions)
+            _mend("reward", reward, running, m, broken)
             returns[running] += reward[running]
             discounted[running] += discount * reward[running]
             length[running] += 1
             ended = running & (terminated | truncated)
             success[ended] = info["success"][ended]
             running &= ~ended
+            _mend("observation", flat_obs, running, m, broken)
             if ended.any():
                 env.dismiss(np.flatnonzero(ended))
             discount *= self.setup.gamma
@@ -157,10 +177,12 @@ class Examiner:
             "success": success,
             "length": length,
         }
-        return {
+        found = {
             k: self._columns(step, {n: c.reshape(count, m)[k] for n, c in columns.items()})
             for k in rows
+            if k not in broken
         }
+        return Examination(found, {k: reason for k, reason in broken.items() if k in rows})
 
     def _columns(self, step: int, found: dict[str, NDArray[Any]]) -> dict[str, list[Any]]:
         columns = empty_evaluations()
@@ -175,9 +197,26 @@ class Examiner:
         return columns
 
 
+def _mend(
+    what: str, array: Floats, heard: NDArray[np.bool_], episodes: int, broken: dict[int, str]
+) -> None:
+    """Blames the seeds whose numbers are not finite, and lets the episodes of the others go on."""
+    # A sum is finite only if all its terms are, and costs less than asking each of them.
+    if np.isfinite(array.sum()):
+        return
+    bad = ~np.isfinite(array)
+    for i in np.flatnonzero(bad.reshape(len(array), -1).any(axis=1) & heard).tolist():
+        broken.setdefault(i // episodes, f"An examination met a non-finite {what}.")
+    array[bad] = 0.0
+
+
 def empty_evaluations() -> dict[str, list[Any]]:
     """Returns the columns of an examination without episodes."""
     return {name: [] for name in EVALUATION_COLUMNS}
+
+
+def _luck(evaluation: EvaluationCell, index: int) -> np.random.SeedSequence:
+    return study_sequence(evaluation.root, StudyRole.EPISODES, _EPISODES, index)
 
 
 def _generator(seed: RunSeed, point: int) -> np.random.Generator:

@@ -134,9 +134,11 @@ class Batch:
         with self.clock.phase("evaluation"):
             for point, step in due:
                 found = self.examiner.examine(self.agents, paced, point, step, self.running)
-                for k, columns in found.items():
+                for k, columns in found.columns.items():
                     for name, column in columns.items():
                         self.evaluations[k][name] += column
+                for k, reason in found.broken.items():
+                    self._finish(k, Status.DIVERGED, reason)
         for k in self.running:
             self.unsaved[k] = True
 

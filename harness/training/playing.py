@@ -78,6 +78,11 @@ def load_player(folder: Path, *, stochastic: bool = False, seed: int = 0) -> Pla
         raise UserError(
             f"the run in '{folder}' ended as '{stored.status}' and left no policy to play."
         )
+    if not (folder / POLICY).exists():
+        raise UserError(
+            f"the run in '{folder}' was passed on without its policy; delete the folder and "
+            "`pacebench run` makes both again."
+        )
     run = Run.model_validate(stored.record["run"])
     arrays = load_arrays((folder / POLICY).read_bytes())
     rng = np.random.default_rng(seed) if stochastic else None

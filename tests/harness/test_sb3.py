@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -45,6 +47,27 @@ def test_five_lines_move_the_distribution() -> None:
     # The environments draw from where the curriculum has arrived.
     for inner in env.envs:
         assert inner.get_wrapper_attr("curriculum_state")() == curriculum.state_dict()
+
+
+def test_a_time_limit_outside_of_the_wrapper_is_named() -> None:
+    curriculum = curriculum_of("linear", SETUP)
+
+    def limited() -> gymnasium.Env[Any, Any]:
+        return gymnasium.wrappers.TimeLimit(make_env(curriculum), 5)
+
+    model = PPO("MlpPolicy", make_vec_env(limited, n_envs=2), n_steps=16, device="cpu")
+    with pytest.raises(UserError, match="put TimeLimit"):
+        model.learn(64, callback=CurriculumCallback(curriculum))
+
+
+def test_the_script_of_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    (script,) = re.findall(r"```python\n(.*?CurriculumCallback.*?)```", readme, re.DOTALL)
+    shorter = script.replace("20_480", "4_096")
+    assert shorter != script
+    exec(compile(shorter, "README.md", "exec"), {})
+    mean = np.array(capsys.readouterr().out.strip().strip("[]").split(), dtype=float)
+    assert mean.shape == (3,)
 
 
 def test_values_are_the_discounted_returns_of_the_cohort(monkeypatch: pytest.MonkeyPatch) -> None:

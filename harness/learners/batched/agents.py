@@ -10,6 +10,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from harness.learners import limits
 from harness.learners.batched.gae import advantages
 from harness.learners.batched.network import Layout, StackedPolicy
 from harness.learners.batched.normalise import Normaliser
@@ -20,9 +21,6 @@ from harness.training.clock import Clock
 from harness.training.practice import Practice
 
 Floats = NDArray[np.float64]
-
-# No healthy network of tanh or rectified units has such parameters; one on its way to overflow has.
-_EXPLODED = 1e6
 
 
 class BatchedPPO:
@@ -74,8 +72,8 @@ class BatchedPPO:
         for k, reason in practice.broken.items():
             self._bury(k, reason)
         with clock.phase("policy"):
-            finite = self.updater.update(self._rollout, self._order_rngs, self._alive)
-        self._examine(finite)
+            norms = self.updater.update(self._rollout, self._order_rngs, self._alive)
+        self._examine(norms)
 
     def collect(self, practice: Practice) -> NDArray[np.float32]:
         """Fills the buffers from the environment.
@@ -202,13 +200,15 @@ class BatchedPPO:
         self._order_rngs[agent].bit_generator.state = state["order_rng"]
         self.normaliser.load(agent, state["moments"])
 
-    def _examine(self, finite: NDArray[np.bool_]) -> None:
+    def _examine(self, norms: NDArray[np.float32]) -> None:
         sizes = np.abs(self._policy.params.numpy()).max(axis=1)
         for k in np.flatnonzero(self._alive).tolist():
-            if not finite[k]:
+            if not np.isfinite(norms[k]):
                 self._bury(k, "The gradient of the loss was not finite.")
-            elif not sizes[k] < _EXPLODED:
-                self._bury(k, f"A parameter of the policy grew beyond {_EXPLODED:g}.")
+            elif norms[k] > limits.GRADIENT:
+                self._bury(k, f"The gradient of the loss grew beyond {limits.GRADIENT:g}.")
+            elif not sizes[k] < limits.PARAMETER:
+                self._bury(k, f"A parameter of the policy grew beyond {limits.PARAMETER:g}.")
 
     def _bury_wild(self, actions: NDArray[np.float32]) -> None:
         """Takes out agents whose actions are not finite, which the environment would refuse."""

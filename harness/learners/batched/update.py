@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch.optim.adam import adam
 
+from harness.learners import limits
 from harness.learners.batched.network import StackedPolicy
 from harness.learners.ppo import PPOParams
 
@@ -53,39 +54,40 @@ class Updater:
 
     def update(
         self, rollout: Rollout, rngs: list[np.random.Generator], alive: NDArray[np.bool_]
-    ) -> NDArray[np.bool_]:
+    ) -> Floats:
         """Trains on a rollout for `n_epochs`; every agent draws its own minibatch order.
 
         Returns:
-            Which agents' losses and gradients stayed finite, (S,).
+            The largest norm of each agent's gradient before clipping, infinite where one was not
+            finite, (S,). An agent is not trained further by a gradient beyond `limits.GRADIENT`.
         """
         n = rollout.packed.shape[1]
         training = alive.copy()
-        finite = np.ones_like(alive)
+        largest = np.zeros(len(alive), np.float32)
         # What overflows is found in the gradient's norm and ends its agent, not the program.
         with np.errstate(over="ignore", invalid="ignore"):
             for _ in range(self.params.n_epochs):
                 orders = [rng.permutation(n) for rng in rngs]
-                self.epoch(rollout, orders, training, finite)
+                self.epoch(rollout, orders, training, largest)
                 if not training.any():
                     break
-        return finite
+        return largest
 
     def epoch(
         self,
         rollout: Rollout,
         orders: list[NDArray[np.int64]],
         training: NDArray[np.bool_],
-        finite: NDArray[np.bool_],
+        largest: Floats,
     ) -> None:
         """Goes once through the rollout in the given orders.
 
         Args:
             rollout: The transitions.
             orders: One permutation per agent.
-            training: Which agents still train; those that exceed `target_kl` or lose finiteness
-                are taken out, in place.
-            finite: Agents whose gradient is not finite are taken out, in place.
+            training: Which agents still train; those that exceed `target_kl` or whose gradient
+                explodes are taken out, in place.
+            largest: The largest norms so far, raised in place.
         """
         if self._shuffled.shape != rollout.packed.shape:
             self._shuffled = np.empty_like(rollout.packed)
@@ -95,7 +97,7 @@ class Updater:
             np.take(source, order, axis=0, out=target, mode="clip")
         for start in range(0, shuffled.shape[1], self.params.batch_size):
             batch = shuffled[:, start : start + self.params.batch_size]
-            self._minibatch(batch, rollout, training, finite)
+            self._minibatch(batch, rollout, training, largest)
             if not training.any():
                 return
 
@@ -104,7 +106,7 @@ class Updater:
         batch: Floats,
         rollout: Rollout,
         training: NDArray[np.bool_],
-        finite: NDArray[np.bool_],
+        largest: Floats,
     ) -> None:
         p, policy = self.params, self.policy
         d, a = rollout.observation, rollout.action
@@ -155,16 +157,14 @@ class Updater:
             np.multiply(old_values + kept - returns, inside, out=heads[:, 1, :, 0])
         heads[:, 1, :, 0] *= scale
         policy.backward(heads)
-        self._step(training, finite)
+        self._step(training, largest)
 
-    def _step(self, training: NDArray[np.bool_], finite: NDArray[np.bool_]) -> None:
+    def _step(self, training: NDArray[np.bool_], largest: Floats) -> None:
         policy = self.policy
         grads = policy.grads.numpy()
         norms = np.sqrt(np.vecdot(grads, grads))
-        sound = np.isfinite(norms)
-        if not sound.all():
-            finite &= sound
-            training &= sound
+        np.maximum(largest, np.nan_to_num(norms, nan=np.inf, posinf=np.inf), out=largest)
+        training &= norms <= np.float32(limits.GRADIENT)
         coefficients = np.minimum(
             np.float32(self.params.max_grad_norm) / (norms + np.float32(1e-6)), np.float32(1.0)
         )

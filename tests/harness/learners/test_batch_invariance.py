@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness import learners
 from harness.learners.batched.network import Layout, StackedPolicy
 from harness.learners.batched.update import Rollout, Updater
 from harness.learners.ppo import PPOParams
@@ -68,6 +69,21 @@ def test_records_are_the_same_in_any_batch(setup: str, params: dict[str, Any]) -
         for index, found in fingerprints(cell, batch).items():
             assert seen.setdefault(index, found) == found, f"seed {index} in batch {batch}"
     assert len(set(seen.values())) == 10, "different seeds must differ"
+
+
+@pytest.mark.parametrize("setup", ["lunar-lander", "ball-catching"])
+def test_records_are_the_same_in_any_batch_with_recorded_settings(setup: str) -> None:
+    """Box2D and MuJoCo, with the networks and normalisation that studies use."""
+    recorded = learners.get("ppo").defaults(setup)
+    copies, steps = recorded["n_envs"], recorded["n_steps"]
+    params = {**recorded, "n_epochs": 2}
+    budget = 2 * copies * steps
+    cell = make_cell(setup, budget=budget, steps=(budget,), contexts=2, params=params)
+    seen: dict[int, str] = {}
+    for batch in ([0], [2, 0, 1], [1, 2]):
+        for index, found in fingerprints(cell, batch).items():
+            assert seen.setdefault(index, found) == found, f"seed {index} in batch {batch}"
+    assert len(set(seen.values())) == 3
 
 
 def test_records_are_the_same_in_a_fresh_process_with_other_threads() -> None:

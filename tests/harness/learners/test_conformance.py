@@ -20,10 +20,11 @@ from harness.training.clock import PHASES
 from harness.training.playing import Player
 from tests.harness.learners.test_batch_invariance import fingerprint
 from tests.harness.training.cells import make_cell
+from tests.harness.training.test_interruption import run_in_pieces
 
 SEEDS = [RunSeed(root=4, index=i) for i in range(2)]
 TINY: dict[str, dict[str, Any]] = {
-    "sb3-sac": {"net_arch": [16], "batch_size": 32, "n_steps": 130, "train_freq": 10},
+    "sb3-sac": {"net_arch": [16], "batch_size": 32, "look_every": 130, "train_freq": 10},
 }
 
 
@@ -82,6 +83,12 @@ def test_a_stored_policy_acts_as_the_trained_one(learner: str) -> None:
     assert ((actions >= low) & (actions <= high)).all()
 
 
+def test_an_interrupted_learner_ends_the_same(learner: str) -> None:
+    cell = tiny_cell(learner, budget=1500, steps=(500, 1500))
+    whole = {r.seed.index: fingerprint(r) for r in train(cell, SEEDS)}
+    assert run_in_pieces(cell, SEEDS, [1, 1]) == whole
+
+
 def test_what_a_learner_says_about_itself(learner: str) -> None:
     kind = learners.get(learner)
     assert kind.doc
@@ -110,7 +117,7 @@ def test_a_critic_where_there_is_one(learner: str) -> None:
 
 def test_an_off_policy_learner_takes_the_steps_that_are_counted() -> None:
     with pytest.raises(ValueError, match="multiple of train_freq"):
-        learners.SACParams(n_steps=100, train_freq=30)
+        learners.SACParams(look_every=100, train_freq=30)
     from harness.learners.sb3_agents import SACAgent
 
     steps = []
@@ -151,23 +158,48 @@ def test_an_outside_learner_can_be_registered() -> None:
         learners.get("pppo")
 
 
-@pytest.mark.parametrize("gain", ["hidden", "action", "value"])
-def test_orthogonal_initialisation_has_stable_baselines3s_gains(gain: str) -> None:
+def initialised(**params: Any) -> Any:
     from harness.learners.batched.agents import BatchedPPO
 
     batch = envs.make_batch("point-mass-2", 1, 0)
-    params = learners.PPOParams(log_std_init=0.7)
-    agents = BatchedPPO(params, batch.observation_space, batch.action_space, SEEDS)
+    chosen = learners.PPOParams(**params)
+    return BatchedPPO(chosen, batch.observation_space, batch.action_space, SEEDS)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "gain"),
+    [
+        ("mlp_extractor.policy_net.0.weight", np.sqrt(2)),
+        ("mlp_extractor.policy_net.2.weight", np.sqrt(2)),
+        ("mlp_extractor.value_net.0.weight", np.sqrt(2)),
+        ("mlp_extractor.value_net.2.weight", np.sqrt(2)),
+        ("action_net.weight", 0.01),
+        ("value_net.weight", 1.0),
+    ],
+)
+def test_orthogonal_initialisation_has_stable_baselines3s_gains(chosen: str, gain: float) -> None:
+    agents = initialised(log_std_init=0.7)
     arrays = agents.policy(1)
     for name, array in arrays.items():
         if name.endswith("bias"):
             assert not array.any()
-    chosen, size = {
-        "hidden": ("mlp_extractor.policy_net.2.weight", np.sqrt(2)),
-        "action": ("action_net.weight", 0.01),
-        "value": ("value_net.weight", 1.0),
-    }[gain]
     weight = arrays[chosen].astype(np.float64)
-    np.testing.assert_allclose(weight @ weight.T, size**2 * np.eye(len(weight)), atol=1e-5)
+    # The shorter side is orthogonal.
+    square = weight @ weight.T if len(weight) <= weight.shape[1] else weight.T @ weight
+    np.testing.assert_allclose(square, gain**2 * np.eye(len(square)), atol=1e-5)
     np.testing.assert_allclose(arrays["log_std"], 0.7)
     assert not np.array_equal(weight, agents.policy(0)[chosen])
+
+
+def test_without_orthogonal_initialisation_it_is_pytorchs_default() -> None:
+    """Uniform up to 1/√inputs, weights and biases alike, in every layer."""
+    arrays = initialised(ortho_init=False, net_arch=(256, 256)).policy(0)
+    for name, weight in arrays.items():
+        if not name.endswith("weight"):
+            continue
+        bound = 1 / np.sqrt(weight.shape[1])
+        for array in (weight, arrays[name.replace("weight", "bias")]):
+            assert np.abs(array).max() <= bound
+            assert array.any()
+        if weight.size > 1000:
+            assert weight.std() == pytest.approx(bound / np.sqrt(3), rel=0.05)

@@ -40,9 +40,8 @@ def straight_ahead() -> float:
     ],
 )
 def test_ppo_learns_the_initial_distribution(setup: str, budget: int) -> None:
-    seeds = SEEDS if setup.startswith("point-mass") else SEEDS[:3]
     params = learners.get("ppo").defaults(setup)
-    found = score(train_on_initial(setup, params, budget, seeds, contexts=500))
+    found = score(train_on_initial(setup, params, budget, SEEDS, contexts=500))
     print(setup, found)
     if setup == "point-mass-1":
         assert found["mean_success"] >= 0.9 * straight_ahead()

@@ -98,3 +98,14 @@ def test_a_line_cut_short_costs_itself_only(tmp_path):
     ledger.append("two")
     assert [entry["event"] for entry in ledger.read()] == ["one", "two"]
     assert json.loads(ledger.path.read_text().splitlines()[-1])["event"] == "two"
+
+
+def test_runs_examined_on_other_contexts_are_not_mixed(store):
+    cells = asked(plan_cell("a"))
+    name = cells[0][1].digest()
+    first = store.extend_manifest("walks", {}, cells, {name: "one"})
+    assert first.examinations == {name: "one"}
+    assert store.extend_manifest("walks", {}, cells, {name: "one"}) == first
+    with pytest.raises(UserError, match="examined on other held-out contexts"):
+        store.extend_manifest("walks", {}, cells, {name: "another"})
+    assert store.manifest() == first

@@ -41,7 +41,7 @@ def make_cell(
     kind = learners.get(learner)
     small = {"n_envs": 10, "n_steps": 100, "n_epochs": 2, "batch_size": 100}
     if learner == "sb3-sac":
-        small = {"n_envs": 4, "n_steps": 250, "train_freq": 20}
+        small = {"n_envs": 4, "look_every": 260, "train_freq": 20}
     chosen = kind.Params.model_validate({**kind.defaults(setup), **small, **(params or {})})
     paced = curricula.get(curriculum).capabilities.self_paced
     if threshold is None:

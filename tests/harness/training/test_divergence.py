@@ -12,10 +12,12 @@ import pytest
 import curricula
 import envs
 from envs.point_mass.batch import PointMassBatch
+from harness import learners
 from harness.learners.batched.agents import BatchedPPO
 from harness.records import RunResult, Status
 from harness.seeding import RunSeed
 from harness.training import train
+from harness.training.examination import Examination, Examiner
 from tests.harness.learners.test_batch_invariance import fingerprint
 from tests.harness.training.cells import make_cell
 
@@ -61,6 +63,8 @@ def outcomes(cell: Any) -> dict[int, RunResult]:
         (np.inf, 0.0, "non-finite observation"),
         (0.0, np.nan, "non-finite reward"),
         (0.0, 1e30, "not finite"),
+        # Finite, and clipped to harmless steps: nothing but its size gives it away.
+        (0.0, 1e12, "gradient of the loss grew beyond 1e+08"),
     ],
 )
 def test_one_seed_diverges_and_the_others_do_not_notice(
@@ -126,11 +130,91 @@ def test_a_curriculum_that_fails_crashes_its_seed_only() -> None:
             assert len(result.updates["iteration"]) == 1
 
 
-def test_stable_baselines3_diverges_with_a_reason(cursed: type[CursedPointMass]) -> None:
-    cursed.observation = np.nan
-    cursed.limit = 1.0
-    cell = make_cell("cursed", "initial", "sb3-ppo", budget=1000, steps=(1000,), contexts=2)
+@pytest.mark.parametrize("learner", learners.names())
+@pytest.mark.parametrize(
+    ("observation", "reward", "reason"),
+    [
+        (np.nan, 0.0, "non-finite observation"),
+        (0.0, np.inf, "non-finite reward"),
+        (0.0, 1e12, "loss grew beyond"),
+    ],
+)
+def test_every_learner_diverges_with_a_reason(
+    cursed: type[CursedPointMass], learner: str, observation: float, reward: float, reason: str
+) -> None:
+    cursed.observation, cursed.reward, cursed.limit = observation, reward, 1.0
+    cell = make_cell("cursed", "initial", learner, budget=1000, steps=(1000,), contexts=2)
     (result,) = train(cell, SEEDS[:1])
     assert result.status is Status.DIVERGED
-    assert "non-finite observation" in result.reason
+    assert reason in result.reason
     assert result.evaluations["return"] == []
+    assert result.policy == {}
+
+
+@pytest.mark.parametrize("learner", ["sb3-ppo", "sb3-sac"])
+def test_stable_baselines3_with_broken_parameters_has_diverged(
+    monkeypatch: pytest.MonkeyPatch, learner: str
+) -> None:
+    import torch
+
+    from harness.learners.sb3_agents import SB3Agent
+
+    iterate = SB3Agent.iterate
+
+    def poisoned(self: SB3Agent, *args: Any) -> None:
+        with torch.no_grad():
+            next(self.model.policy.parameters()).fill_(torch.nan)
+        iterate(self, *args)
+
+    monkeypatch.setattr(SB3Agent, "iterate", poisoned)
+    (result,) = train(make_cell(learner=learner, budget=1000, steps=(1000,)), SEEDS[:1])
+    assert result.status is Status.DIVERGED
+    assert result.reason
+
+
+def test_a_mistake_inside_stable_baselines3_is_not_the_methods_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from stable_baselines3 import PPO
+
+    def mistaken(self: PPO, *args: Any, **options: Any) -> None:
+        raise ValueError("operands could not be broadcast together")
+
+    monkeypatch.setattr(PPO, "learn", mistaken)
+    with pytest.raises(ValueError, match="broadcast"):
+        train(make_cell(learner="sb3-ppo", budget=1000, steps=(1000,)), SEEDS[:1])
+
+
+@pytest.mark.parametrize(
+    ("observation", "reward", "reason"),
+    [(np.nan, 0.0, "non-finite observation"), (0.0, np.nan, "non-finite reward")],
+)
+def test_an_examination_that_breaks_ends_its_seed_only(
+    cursed: type[CursedPointMass], observation: float, reward: float, reason: str
+) -> None:
+    # All seeds share the held-out contexts, which stay below the limit; only the contexts that
+    # some seeds draw from their current distribution are beyond.
+    cell = make_cell("cursed", "initial", budget=2000, steps=(2000,), contexts=20)
+    healthy = outcomes(cell)
+    assert {r.status for r in healthy.values()} == {Status.OK}
+
+    class Watched(Examiner):
+        def examine(self, *args: Any) -> Examination:
+            cursed.observation, cursed.reward = observation, reward
+            try:
+                return super().examine(*args)
+            finally:
+                cursed.observation = cursed.reward = 0.0
+
+    cursed.limit = 4.65
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("harness.training.loop.Examiner", Watched)
+        broken = outcomes(cell)
+    diverged = {k for k, r in broken.items() if r.status is Status.DIVERGED}
+    assert 0 < len(diverged) < len(SEEDS), "the curse must hit some seeds and spare others"
+    for k, result in broken.items():
+        if k in diverged:
+            assert result.reason == f"An examination met a {reason}."
+            assert result.evaluations["return"] == []
+        else:
+            assert fingerprint(result) == fingerprint(healthy[k])

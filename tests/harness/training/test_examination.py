@@ -10,7 +10,12 @@ from harness.records import EVALUATION_COLUMNS, RunResult
 from harness.seeding import RunSeed, StudyRole, study_sequence
 from harness.study.specs import EvaluationCell
 from harness.training import train
-from harness.training.examination import SIDE_CONTEXTS, Examiner, held_out_contexts
+from harness.training.examination import (
+    SIDE_CONTEXTS,
+    Examiner,
+    examination_digest,
+    held_out_contexts,
+)
 from harness.training.playing import Player
 from tests.harness.training.cells import curriculum_of, make_cell
 
@@ -101,7 +106,7 @@ def test_all_methods_and_seeds_face_the_same_luck() -> None:
         examiner = Examiner(SETUP, evaluation(), seeds)
         paced = [curriculum_of(name, SETUP) for _ in seeds]
         found = examiner.examine(Fixed(), paced, 0, 100, [0, 1])  # type: ignore[arg-type]
-        columns += [found[0], found[1]]
+        columns += [found.columns[0], found.columns[1]]
     stop = next(i for i, d in enumerate(columns[0]["distribution"]) if d == "current")
     for column in columns[1:]:
         assert column["return"][:stop] == columns[0]["return"][:stop]
@@ -122,7 +127,7 @@ def test_deterministic_episodes_do_not_depend_on_the_point_of_the_grid(result: R
     agents.load_policy(0, result.policy)
     examiner = Examiner(SETUP, cell.evaluation, seeds)
     paced = [curriculum_of("initial", SETUP)]
-    one, other = (examiner.examine(agents, paced, p, 0, [0])[0]["return"] for p in (0, 1))
+    one, other = (examiner.examine(agents, paced, p, 0, [0]).columns[0]["return"] for p in (0, 1))
     assert one[:30] == other[:30]
     assert one[30:60] != other[30:60]
     assert one[60:80] == other[60:80]
@@ -144,6 +149,22 @@ def test_skipping_landers_that_are_done_changes_nothing(monkeypatch: pytest.Monk
             kind = envs.environment("lunar-lander")
             monkeypatch.setattr(kind, "dismiss", lambda self, indices: None)
         paced = [curriculum_of("initial", setup)]
-        found.append(examiner.examine(Falling(), paced, 0, 0, [0])[0])  # type: ignore[arg-type]
+        examined = examiner.examine(Falling(), paced, 0, 0, [0])  # type: ignore[arg-type]
+        found.append(examined.columns[0])
     assert found[0] == found[1]
     assert len(set(found[0]["length"])) > 3, "landers must be done at different times"
+
+
+@pytest.mark.parametrize("changed", ["setup", "contexts", "root"])
+def test_the_digest_covers_contexts_and_luck(changed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    cell = evaluation()
+    before = examination_digest(SETUP, cell)
+    assert examination_digest(SETUP, cell.model_copy(update={"steps": (1,)})) == before
+    if changed == "setup":
+        # The initial distribution is the same: the digest sees the target alone change.
+        assert examination_digest(envs.setup("point-mass-1"), cell) != before
+    else:
+        other = cell.model_copy(update={changed: getattr(cell, changed) + 1})
+        assert examination_digest(SETUP, other) != before
+    monkeypatch.setattr("harness.training.examination._EPISODES", 7)
+    assert examination_digest(SETUP, cell) != before

@@ -76,7 +76,7 @@ CELLS: dict[str, dict[str, Any]] = {
         "learner": "sb3-sac",
         "budget": 1200,
         "steps": (400, 1200),
-        "params": {"n_steps": 100, "batch_size": 32, "net_arch": [16]},
+        "params": {"look_every": 100, "batch_size": 32, "net_arch": [16]},
     },
     # Box2D cannot save its state.
     "lunar lander": {

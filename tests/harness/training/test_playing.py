@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -37,12 +38,12 @@ def test_an_episode_is_drawn(folder: Path, tmp_path: Path, arguments: list[str])
     assert "return" in done.output
 
 
-def test_an_animation_moves(folder: Path, tmp_path: Path) -> None:
+def test_an_animation_moves(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from PIL import Image
 
-    out = tmp_path / "episode.gif"
-    assert cli.invoke(app, ["play", str(folder), "--out", str(out)]).exit_code == 0
-    with Image.open(out) as image:
+    monkeypatch.chdir(tmp_path)
+    assert cli.invoke(app, ["play", str(folder)]).exit_code == 0
+    with Image.open(tmp_path / "episode.gif") as image:
         assert getattr(image, "n_frames", 1) > 5
 
 
@@ -50,7 +51,10 @@ def test_mistakes_are_named(folder: Path, tmp_path: Path) -> None:
     run = Run(cell=make_cell(), seed=RunSeed(root=0, index=1))
     unlucky = tmp_path / run.run_id()
     write_run(unlucky, run, failed(run, Status.DIVERGED, "It broke."), {})
+    passed_on = tmp_path / folder.name
+    shutil.copytree(folder, passed_on, ignore=shutil.ignore_patterns("policy.safetensors"))
     for path, out, expected in (
+        (passed_on, "a.png", "passed on without its policy"),
         (tmp_path / "nowhere", "a.png", "no finished run"),
         (unlucky, "a.png", "left no policy"),
         (folder, "a.jpeg", ".png or .gif"),
