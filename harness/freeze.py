@@ -242,10 +242,15 @@ def check(study: Study, folder: Path | None = None) -> Frozen | None:
     known = load(RESULTS / study.name if folder is None else folder)
     if known is None:
         return None
-    found = deviations(known.versions[-1].frozen, json.loads(json.dumps(plan_of(study))))
+    found = undeclared(known, study)
     if found:
         raise _refusal(study, found)
     return known
+
+
+def undeclared(frozen: Frozen, study: Study) -> tuple[Deviation, ...]:
+    """Returns how a study differs from its plan in force."""
+    return deviations(frozen.versions[-1].frozen, json.loads(json.dumps(plan_of(study))))
 
 
 def _refusal(study: Study, found: Sequence[Deviation]) -> UserError:

@@ -164,13 +164,8 @@ def _from_pilot(
     study: Study, folder: Path, power: float, scopes: tuple[str, ...]
 ) -> dict[str, Plan]:
     results = load_results(folder)
-    known = set(results.runs["run_id"])
     own = {run.run_id() for cell in expand(study) for run in cell.runs()}
-    if known & own:
-        raise UserError(
-            f"{folder}: {len(known & own)} of its runs belong to '{study.name}' itself, and runs "
-            "that judge a study must not plan it; run the pilot with another seeds.root."
-        )
+    refuse_overlap(folder, set(results.runs["run_id"]), study.name, own)
     pilot = study_of(results.manifest)
     shared = [name for name in study.setups if name in pilot.setups]
     if len(shared) < len(study.setups):
@@ -204,6 +199,20 @@ def _from_pilot(
             limit=LIMIT,
         )
     return planned
+
+
+def refuse_overlap(folder: Path | str, pilot: set[str], study: str, own: set[str]) -> None:
+    """Stops a pilot that holds runs of the study it is to plan.
+
+    Raises:
+        UserError: They share a run.
+    """
+    shared = pilot & own
+    if shared:
+        raise UserError(
+            f"{folder}: {len(shared)} of its runs belong to '{study}' itself, and runs that judge "
+            "a study must not plan it; run the pilot with another seeds.root."
+        )
 
 
 def _pilot_scores(

@@ -20,6 +20,7 @@ from harness.report.document import (
     Section,
     TableBlock,
     Text,
+    Warned,
 )
 from harness.report.render import markdown, page
 from harness.store.files import make_folder, write_atomic
@@ -64,12 +65,14 @@ def document(summary: Finding) -> Document:
     """Returns the whole page."""
     drawn = {figure.name: figure for figure in figures.all_figures(summary)}
     made = {table.name: table for table in tables.all_tables(summary)}
-    settings = summary["settings"]
+    settings, noise = summary["settings"], _noise(summary)
+    doubts: list[Block] = [Warned("Exploratory: the machine was too noisy.", noise)]
     sections = [
         Section(
             "verdicts",
             "What was found",
             [
+                *(doubts if noise else ()),
                 Text(_method_in_short(summary)),
                 Claims([Claim(**claim) for claim in summary["claims"]]),
                 TableBlock(tables.headline_table(headline_cells(summary))),
@@ -113,7 +116,8 @@ def document(summary: Finding) -> Document:
             f"limit {settings['limit']:g} s per update",
             f"noise floor {percent(summary['check']['floor'] - 1)}",
         ],
-        exploratory=_noise(summary),
+        exploratory=noise,
+        strength="exploratory" if noise else "",
         sections=sections,
     )
 

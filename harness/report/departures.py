@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from datetime import datetime
 
@@ -12,7 +11,6 @@ from harness import freeze
 from harness.freeze import Frozen
 from harness.report.view import History
 from harness.scores import planned
-from harness.statistics.freeze import deviations
 from harness.study.models import Study
 
 
@@ -33,10 +31,10 @@ def departures(
     known = _known_before(frozen, runs, history)
     if len(known) > frozen.versions[-1].known:
         said.append(_too_late(frozen, len(known), len(planned(runs)), history, known))
-    current = json.loads(json.dumps(freeze.plan_of(study)))
-    changed = deviations(frozen.versions[-1].frozen, current)
+    changed = freeze.undeclared(frozen, study)
     if changed:
-        more = f" ({len(changed) - 1} further changes)" if len(changed) > 1 else ""
+        rest = len(changed) - 1
+        more = f" ({rest} further changes are listed with the plan)" if rest else ""
         said.append(f"The study differs from its frozen plan: {changed[0].sentence()}{more}")
     return said
 

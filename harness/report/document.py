@@ -113,6 +113,7 @@ class Document:
         question: What it asks.
         facts: A few words each: seeds, setups, learner, budget.
         exploratory: Why the report is only exploratory; empty where it is not.
+        strength: In a word: exploratory, confirmatory, or empty where nothing is claimed.
         sections: The sections in order.
     """
 
@@ -120,6 +121,7 @@ class Document:
     question: str
     facts: Sequence[str]
     exploratory: Sequence[str]
+    strength: str
     sections: Sequence[Section]
 
     def tables(self) -> list[Table]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 from pydantic import ValidationError
@@ -22,6 +21,15 @@ from harness.scores import UNRESOLVED, Results, planned, scale_of, score_runs, t
 from harness.seeding import StudyRole, study_sequence
 from harness.statistics.analysis import analyse
 from harness.store import Ledger, Manifest
+from harness.store import Results as StoredResults
+from harness.store.ledger import now
+from harness.store.provenance import (
+    REPORT_PACKAGES,
+    code_words,
+    package_versions,
+    provenance,
+    version_words,
+)
 from harness.study.expand import setup_digest
 from harness.study.models import Study
 from harness.tuning.record import TuningRecord, read_record
@@ -193,48 +201,31 @@ def look_of(view: View) -> list[int]:
     return sorted({int(counts.min()), int(counts.max())})
 
 
-def provenance_of(manifest: Manifest, ledger_path: Path, history: History) -> list[tuple[str, str]]:
+def provenance_of(
+    results: StoredResults, ledger_path: Path, history: History
+) -> list[tuple[str, str]]:
     """Returns where results and report come from; the only part of a report that may change."""
-    from harness.store.ledger import now
-    from harness.store.provenance import provenance
-
-    here = provenance()
-    rows = [("plan", f"digest {manifest.plan_digest}")]
+    manifest = results.manifest
+    rows = [("digest of the study file", manifest.plan_digest)]
     for change in manifest.history:
-        made: dict[str, Any] = change.provenance
         rows.append(
             (
                 f"runs planned {change.time}",
-                f"{change.added} added, {change.retired} retired; code {_code(made)}",
+                f"{change.added} added, {change.retired} retired; code "
+                f"{code_words(change.provenance)}",
             )
         )
-    if manifest.history:
-        last = manifest.history[-1].provenance
-        rows.append(("versions of the runs", _versions(last)))
-        rows.append(("hardware of the runs", _hardware(last)))
-    rows.append(("report", f"{now()}; code {_code(here)}; {_versions(here)}"))
+    asked = planned(results.runs)
+    for column, words in (("code", "code"), ("versions", "versions"), ("hardware", "hardware")):
+        for text, runs in asked[column].dropna().astype(str).value_counts().items():
+            several = "s" if runs > 1 else ""
+            rows += [(f"{words} of {runs} run{several}", str(text))] if text else []
+    for setup in dict.fromkeys(asked["setup"]):
+        cells = {cell for cell, known in manifest.cells.items() if known.setup == setup}
+        hashes = {manifest.examinations[cell] for cell in cells & manifest.examinations.keys()}
+        rows += [(f"held-out contexts of {setup}", f"SHA-256 {found}") for found in sorted(hashes)]
+    here = provenance()
+    versions = version_words({"versions": package_versions(REPORT_PACKAGES)})
+    rows.append(("report", f"{now()}; code {code_words(here)}; {versions}"))
     rows.append(("earlier reports", f"{history.reports} (in {ledger_path.name})"))
     return rows
-
-
-def _code(made: Mapping[str, Any]) -> str:
-    revision = made.get("revision")
-    if not revision:
-        return "not under version control"
-    return f"{revision}{' with uncommitted changes' if made.get('dirty') else ''}"
-
-
-def _versions(made: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name} {number}" for name, number in made.get("versions", {}).items())
-
-
-def _hardware(made: Mapping[str, Any]) -> str:
-    facts = made.get("hardware", {})
-    memory = facts.get("memory_bytes")
-    parts = [
-        str(facts.get("processor", "")),
-        f"{facts.get('cores')} cores" if facts.get("cores") else "",
-        f"{memory / 2**30:.0f} GiB" if memory else "",
-        str(facts.get("system", "")),
-    ]
-    return ", ".join(part for part in parts if part)

@@ -79,7 +79,7 @@ def report(path: Path | str, out: Path | str | None = None) -> Report:
         setups,
         frozen=freeze.load(root),
         history=history,
-        provenance=provenance_of(results.manifest, ledger.path, history),
+        provenance=provenance_of(results, ledger.path, history),
         notes=notes,
         tuning=tuning,
     )

@@ -7,7 +7,6 @@ the colour says, for print in grey.
 
 from __future__ import annotations
 
-import colorsys
 import hashlib
 from collections import Counter
 from dataclasses import dataclass
@@ -42,6 +41,7 @@ _DASHES: tuple[tuple[float, ...], ...] = (
     (6, 1.4, 1.4, 1.4, 1.4, 1.4),
 )
 
+_Colour = tuple[float, float, float]
 LIGHT_PAGE, DARK_PAGE = "#ffffff", "#14171c"
 # Contrast with the page: WCAG asks 3 of graphics; single seeds are drawn faintly, which a dark page
 # forgives less.
@@ -87,14 +87,14 @@ def styles(study: Study) -> dict[str, Style]:
     taken = {entry.name for entry in study.curricula}
     found: dict[str, Style] = {}
     for i, entry in enumerate(study.curricula):
-        colour = _shade(_colour(entry.name, taken), seen[entry.name])
+        colour, repeat = _colour(entry.name, taken), seen[entry.name]
         seen[entry.name] += 1
         found[entry.shown] = Style(
             index=i,
             label=entry.shown,
             name=entry.name,
-            colour=_readable(colour, LIGHT_PAGE),
-            dark=_readable(colour, DARK_PAGE),
+            colour=_shade(_readable(colour, LIGHT_PAGE), repeat, LIGHT_PAGE),
+            dark=_shade(_readable(colour, DARK_PAGE), repeat, DARK_PAGE),
             marker=_MARKERS[i % len(_MARKERS)],
             dash=_DASHES[i % len(_DASHES)],
         )
@@ -115,37 +115,38 @@ def _slot(name: str) -> int:
     return int(hashlib.sha256(name.encode()).hexdigest(), 16) % len(_SPARE)
 
 
-def _shade(colour: str, repeat: int) -> str:
-    """Returns a further shade of a colour, for a curriculum that is there with other options."""
-    if repeat == 0:
-        return colour
-    hue, light, saturation = colorsys.rgb_to_hls(*_rgb(colour))
-    step = 0.13 * ((repeat + 1) // 2) * (1 if repeat % 2 else -1)
-    return _hex(colorsys.hls_to_rgb(hue, min(max(light + step, 0.2), 0.8), saturation))
+def _shade(colour: str, repeat: int, page: str) -> str:
+    """Returns a further shade of a colour, for a curriculum that is there with other options.
+
+    Away from the page, so that every shade stands out from it more than the one before.
+    """
+    return _hex(_moved(_rgb(colour), 1 - 0.55**repeat, page))
 
 
 def _readable(colour: str, page: str) -> str:
-    """Returns the colour, moved towards black or white until it stands out from the page."""
-    towards = 0.0 if _luminance(page) > 0.5 else 1.0
+    """Returns the colour, moved away from the page until it stands out."""
     rgb = _rgb(colour)
     for _ in range(20):
         lighter, darker = sorted((_luminance(_hex(rgb)), _luminance(page)), reverse=True)
         if (lighter + 0.05) / (darker + 0.05) >= _CONTRAST[page]:
             break
-        rgb = (
-            rgb[0] + 0.08 * (towards - rgb[0]),
-            rgb[1] + 0.08 * (towards - rgb[1]),
-            rgb[2] + 0.08 * (towards - rgb[2]),
-        )
+        rgb = _moved(rgb, 0.08, page)
     return _hex(rgb)
 
 
-def _rgb(colour: str) -> tuple[float, float, float]:
+def _moved(rgb: _Colour, share: float, page: str) -> _Colour:
+    """Returns a colour moved towards the opposite of the page, black or white."""
+    towards = 0.0 if _luminance(page) > 0.5 else 1.0
+    red, green, blue = (c + share * (towards - c) for c in rgb)
+    return red, green, blue
+
+
+def _rgb(colour: str) -> _Colour:
     red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
     return red, green, blue
 
 
-def _hex(rgb: tuple[float, float, float]) -> str:
+def _hex(rgb: _Colour) -> str:
     return "#" + "".join(f"{round(255 * min(max(c, 0.0), 1.0)):02x}" for c in rgb)
 
 

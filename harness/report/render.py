@@ -40,6 +40,7 @@ def page(document: Document, styles: Mapping[str, Style]) -> str:
         question=document.question,
         facts=document.facts,
         exploratory=document.exploratory,
+        strength=document.strength,
         sections=document.sections,
         styles=styles,
         style=_part("style.css"),
@@ -62,9 +63,10 @@ def _part(name: str) -> str:
 def markdown(document: Document) -> str:
     """Returns the report as Markdown, with links to the figures' files."""
     lines = [f"# {escape_markdown(document.title)}", "", escape_markdown(document.question), ""]
-    lines += [" · ".join(escape_markdown(fact) for fact in document.facts), ""]
-    if document.exploratory:
-        lines += ["> **Exploratory.** " + escape_markdown(" ".join(document.exploratory)), ""]
+    facts = [escape_markdown(fact) for fact in document.facts]
+    if document.strength:
+        facts.insert(0, f"**{document.strength}**")
+    lines += [" · ".join(facts), ""]
     for section in document.sections:
         lines += [f"## {section.title}", ""]
         for block in section.blocks:
@@ -101,7 +103,7 @@ def _lines(block: Block) -> Iterator[str]:
                 yield from ("", escape_markdown(table.caption))
         case Figures(figures):
             for figure in figures:
-                yield f"![{escape_markdown(figure.title)}](figures/{figure.name}.svg)"
+                yield f"![{escape_markdown(figure.title)}](figures/{figure.name}.png)"
                 yield ""
                 yield f"*{escape_markdown(figure.caption)}*"
                 yield ""

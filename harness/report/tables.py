@@ -164,7 +164,16 @@ def percent(places: int = 0) -> Show:
 
 def span(show: Show) -> Show:
     """Returns a format for intervals, pairs of ends."""
-    return lambda ends: f"{show(ends[0])} to {show(ends[1])}"
+
+    def both(ends: Any) -> str:
+        low, high = (show(end) for end in ends)
+        if low == high and ends[0] != ends[1]:
+            # An interval has a width, however few decimals its column has.
+            places = 2 - math.floor(math.log10(abs(ends[1] - ends[0])))
+            low, high = (fixed(max(0, places))(end) for end in ends)
+        return f"{low} to {high}"
+
+    return both
 
 
 def p_value(value: Any) -> str:

@@ -19,7 +19,7 @@ from harness.seeding import StudyRole, study_sequence
 from harness.statistics.analysis import Analysis
 from harness.statistics.contrasts import ContrastResult
 from harness.statistics.estimates import Estimate
-from harness.statistics.interval import Interval
+from harness.statistics.interval import Interval, level_words, shape_words
 from harness.statistics.specification import SUITE
 from harness.study.models import Study
 from harness.tuning.record import TuningRecord
@@ -32,18 +32,11 @@ _KINDS = {
     "percentile (rliable)": "percentile bootstrap (rliable)",
     "wilson": "Wilson",
     "learned-miller-thomas": "Learned-Miller–Thomas",
+    "mover-learned-miller-thomas": "difference of two Learned-Miller–Thomas",
+    "mover-wilson": "difference of two Wilson",
     "logit-brunner-munzel": "logit Brunner–Munzel",
     "max-t": "max-t",
     "kolmogorov": "Kolmogorov",
-}
-
-
-_SHAPES = {
-    "gaussian": "Gaussian",
-    "bimodal": "two humps",
-    "binary-37": "37 % of runs succeed, the rest fail",
-    "binary-90": "90 % of runs succeed, the rest fail",
-    "fractions": "shares of successes",
 }
 
 
@@ -115,6 +108,19 @@ class View:
     def exploratory(self) -> bool:
         """Whether the report carries the watermark."""
         return bool(self.analysis.exploratory)
+
+    @property
+    def unknown(self) -> str:
+        """What captions say of runs without a result, with a space before it; empty without."""
+        count = sum(cell.unresolved for cell in self.analysis.accounting)
+        if count == 0:
+            return ""
+        runs = f"{count} planned run{'s' if count > 1 else ''}"
+        suite = ", and over all setups with all runs of their seed" if len(self.scopes) > 1 else ""
+        return (
+            f" {runs} without a result {'are' if count > 1 else 'is'} left out here{suite}; how "
+            "far they could move the means is in the results per setup."
+        )
 
     @property
     def by_search(self) -> bool:
@@ -196,12 +202,17 @@ def interval_words(found: Iterable[Interval | None]) -> str:
     words = []
     for kind in dict.fromkeys(item.kind for item in known):
         mine = [item for item in known if item.kind == kind]
-        levels = sorted({f"{item.level:.3g}" for item in mine})
-        level = f"{100 * float(levels[0]):.3g} %"
+        level = f"{level_words(mine[0].level)} %"
         runs = _range([item.runs for item in mine])
         words.append(f"{level} {_KINDS.get(kind, kind)} intervals, n = {runs} runs per cell; ")
         words[-1] += coverage_words(mine)
     return ". ".join(words) + "."
+
+
+def percentile_words(found: Iterable[Interval | None]) -> str:
+    """Returns what captions say of the intervals that other papers print; empty without any."""
+    known = [item for item in found if item is not None]
+    return f" For comparison, as other papers print it: {interval_words(known)}" if known else ""
 
 
 def coverage_words(found: Sequence[Interval]) -> str:
@@ -209,14 +220,22 @@ def coverage_words(found: Sequence[Interval]) -> str:
     covered = [item.coverage for item in found if item.coverage is not None]
     if not covered:
         return "coverage not simulated for this case"
-    shares = sorted({f"{100 * c.share:.1f}" for c in covered}, key=float)
-    shown = shares[0] if len(shares) == 1 else f"{shares[0]}–{shares[-1]}"
+    parts = []
+    for shape in dict.fromkeys(c.shape for c in covered if c.matched):
+        shares = sorted(
+            {f"{100 * c.share:.1f}" for c in covered if c.matched and c.shape == shape}, key=float
+        )
+        shown = shares[0] if len(shares) == 1 else f"{shares[0]}–{shares[-1]}"
+        parts.append(f"{shown} % for {shape_words(shape)}")
     low = min(covered, key=lambda c: c.worst)
-    text = (
-        f"simulated coverage {shown} % for data of this shape at n = "
-        f"{_range([c.runs for c in covered])}, {100 * low.worst:.1f} % for the worst shape "
-        f"({_SHAPES.get(low.worst_shape, low.worst_shape)})"
-    )
+    parts.append(f"{100 * low.worst:.1f} % for the worst shape, {shape_words(low.worst_shape)}")
+    cells = ", ".join(dict.fromkeys(c.cell for c in covered))
+    text = f"simulated coverage {', '.join(parts)} ({cells})"
+    if not all(c.matched for c in covered):
+        text += "; some of these data have a shape that was not simulated"
+    lacking = dict.fromkeys(item.estimand for item in found if item.coverage is None)
+    if lacking:
+        text += f"; not simulated for every {' and '.join(lacking)}"
     if any(item.under_covers for item in found):
         text += "; such intervals are narrower than they claim"
     return text

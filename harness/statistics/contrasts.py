@@ -75,6 +75,8 @@ class ContrastResult:
         sensitivity: The studentised permutation test.
         adjusted_p: Holm's adjusted p-value in the family, None outside it.
         improvement: P(method beats control), ties half; None where refused.
+        percentile: The percentile interval of the difference that other papers print.
+        percentile_improvement: The same of P(method beats control).
         verdict: What it shows.
         refusals: One sentence per interval that was refused or replaced.
     """
@@ -86,6 +88,8 @@ class ContrastResult:
     sensitivity: TestResult | None
     adjusted_p: float | None
     improvement: Interval | None
+    percentile: Interval | None
+    percentile_improvement: Interval | None
     verdict: Verdict
     refusals: tuple[str, ...]
 
@@ -100,7 +104,8 @@ class ContrastResult:
             name: getattr(self.comparison, name)
             for name in ("method", "control", "scope", "column", "family")
         }
-        for name in ("interval", "simultaneous", "test", "sensitivity", "improvement", "verdict"):
+        for name in ("interval", "simultaneous", "test", "sensitivity", "improvement",
+                     "percentile", "percentile_improvement", "verdict"):  # fmt: skip
             item = getattr(self, name)
             record[name] = item.to_dict() if item is not None else None
         record["adjusted_p"] = self.adjusted_p
@@ -159,7 +164,11 @@ def measure(
     except RefusedIntervalError as refusal:
         refusals.append(refusal.sentences[0])
         try:
-            interval = _bounded_difference(a, b, comparison, level, rng)
+            found = bounded_difference(comparison, level, rng)
+            interval = found and replace(
+                found,
+                note="no run varies: difference of two intervals for bounded scores instead",
+            )
         except UserError as refusal_too:
             refusals.append(refusal_too.sentences[0])
     try:
@@ -175,19 +184,24 @@ def measure(
     )
 
 
-def _bounded_difference(
-    a: Scores, b: Scores, comparison: Comparison, level: float, rng: np.random.Generator
+def bounded_difference(
+    comparison: Comparison, level: float, rng: np.random.Generator
 ) -> Interval | None:
+    """Returns the interval of the difference from the range of the scores alone, if declared.
+
+    Raises:
+        UserError: The scores leave their declared range, or no run is known.
+    """
+    a, b = comparison.a, comparison.b
+    if a is None or b is None:
+        return None
     if comparison.column == SUCCESS:
         pair = [intervals.success(scores, level) for scores in (a, b)]
     elif comparison.bounds is not None:
         pair = [intervals.bounded_mean(scores, comparison.bounds, rng, level) for scores in (a, b)]
     else:
         return None
-    return replace(
-        intervals.bounded_difference(*pair),
-        note="no run varies: difference of two intervals for bounded scores instead",
-    )
+    return intervals.bounded_difference(*pair)
 
 
 def detectable(comparison: Comparison, spec: StatisticsSpec, alpha: float) -> float | None:

@@ -83,12 +83,26 @@ def lookup(kind: str, estimand: str, runs: int, tasks: int, shape: str) -> Cover
         shape=row["shape"],
         worst=worst["coverage"],
         worst_shape=worst["shape"],
+        matched=bool(match),
     )
 
 
-def attach(interval: Interval, shape: str) -> Interval:
-    """Returns the interval with its simulated coverage; the simulations are of 95 % intervals."""
-    if not math.isclose(interval.level, LEVEL):
-        return interval
-    found = lookup(interval.kind, interval.estimand, interval.runs, interval.tasks, shape)
+def at_level(
+    level: float, kind: str, estimand: str, runs: int, tasks: int, *shapes: str
+) -> Coverage | None:
+    """Returns the simulated coverage for the least favourable of some shapes.
+
+    None at levels other than 95 %, at which the simulations were done.
+    """
+    if not math.isclose(level, LEVEL):
+        return None
+    found = [lookup(kind, estimand, runs, tasks, shape) for shape in shapes]
+    known = [item for item in found if item is not None]
+    return min(known, key=lambda item: item.share, default=None)
+
+
+def attach(interval: Interval, *shapes: str) -> Interval:
+    """Returns the interval with its simulated coverage, of the least favourable of the shapes."""
+    i = interval
+    found = at_level(i.level, i.kind, i.estimand, i.runs, i.tasks, *shapes)
     return replace(interval, coverage=found)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harness.errors import UserError
 from harness.statistics import contrasts, intervals, multiplicity
 from harness.statistics.contrasts import Comparison, ContrastResult, Evidence, Measured
+from harness.statistics.interval import Interval
 from harness.statistics.scores import Scores, paired
 from harness.statistics.specification import (
     NORMALISED,
+    RAW,
     SUITE,
     StatisticsSpec,
     higher_is_better,
@@ -134,9 +136,31 @@ def _decide_family(
             power=spec.power,
             confirmatory=confirmatory and item.family,
             blocked=blocked,
+            bounded=_bounded(table, item, level) if item.family else None,
         )
-        results.append(_result(item, measured, verdict, p[index], spec, level, single))
+        papers = _percentile(table, item, level)
+        results.append(_result(item, measured, verdict, p[index], spec, level, single, papers))
     return results
+
+
+def _bounded(table: Table, item: Comparison, level: float) -> Interval | None:
+    rng = table.rng("bounded", item.method, item.control, item.scope, item.column)
+    try:
+        return contrasts.bounded_difference(item, level, rng)
+    except UserError:
+        return None
+
+
+def _percentile(table: Table, item: Comparison, level: float) -> Mapping[str, Interval]:
+    """Returns what other papers print of a comparison that the report prints."""
+    printed = item.family or item.column in RAW or item.scope == SUITE
+    if not printed or item.a is None or item.b is None:
+        return {}
+    rng = table.rng("percentile", item.method, item.control, item.scope, item.column)
+    try:
+        return intervals.percentile_pair(item.a, item.b, rng, level)
+    except UserError:
+        return {}
 
 
 def _result(
@@ -147,6 +171,7 @@ def _result(
     spec: StatisticsSpec,
     level: float,
     single: float | None,
+    papers: Mapping[str, Interval],
 ) -> ContrastResult:
     joint = None
     if single is not None and item.a is not None and item.b is not None:
@@ -164,6 +189,8 @@ def _result(
         sensitivity=measured.sensitivity,
         adjusted_p=adjusted if item.family else None,
         improvement=measured.improvement,
+        percentile=papers.get("difference"),
+        percentile_improvement=papers.get("improvement"),
         verdict=verdict,
         refusals=measured.refusals,
     )

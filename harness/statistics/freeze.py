@@ -96,41 +96,6 @@ def deviations(frozen: FrozenPlan, current: Mapping[str, Any]) -> tuple[Deviatio
     return tuple(_differences("", frozen.plan, json.loads(canonical(current))))
 
 
-def refuse_changes(frozen: FrozenPlan, current: Mapping[str, Any]) -> None:
-    """Stops a run of a frozen study whose plan has changed.
-
-    Raises:
-        UserError: With one sentence per change.
-    """
-    found = deviations(frozen, current)
-    if found:
-        raise UserError(
-            "The study was frozen and has changed since; undo the changes, or declare them as "
-            "deviations, which the report lists and which make its claims exploratory.",
-            *(item.sentence() for item in found),
-        )
-
-
-def refuse_overlap(**roles: Iterable[Any]) -> None:
-    """Stops a study that uses a seed for two purposes.
-
-    Args:
-        **roles: Seeds by role, e.g. `pilot=`, `tune=`, `evaluate=`; anything hashable.
-
-    Raises:
-        UserError: If two roles share a seed.
-    """
-    owner: dict[Any, str] = {}
-    for role, seeds in roles.items():
-        for seed in set(seeds):
-            if seed in owner:
-                raise UserError(
-                    f"Seed {seed} is used for both {owner[seed]} and {role}; runs that chose a "
-                    f"plan or a configuration must not judge it."
-                )
-            owner[seed] = role
-
-
 def _differences(path: str, old: Any, new: Any) -> Iterable[Deviation]:
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted({*old, *new}):

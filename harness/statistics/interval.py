@@ -19,6 +19,30 @@ class ZeroWidthError(RefusedIntervalError):
     """The interval has no width: the runs do not vary, which says nothing about the next run."""
 
 
+SHAPES = {
+    "gaussian": "Gaussian scores",
+    "skewed": "skewed scores",
+    "bimodal": "scores in two humps",
+    "binary-37": "37 % of runs succeeding and the rest failing",
+    "binary-90": "90 % of runs succeeding and the rest failing",
+    "fractions": "shares of successes",
+}
+
+
+def shape_words(shape: str) -> str:
+    """Returns how a simulated shape is called in print."""
+    return SHAPES.get(shape, shape)
+
+
+def level_words(level: float) -> str:
+    """Returns a level in per cent, with as many digits as keep it below a hundred."""
+    for digits in range(3, 12):
+        text = f"{100 * level:.{digits}g}"
+        if float(text) < 100:
+            break
+    return text
+
+
 @dataclass(frozen=True)
 class Coverage:
     """How often intervals of one kind held the truth when the truth was known.
@@ -28,7 +52,9 @@ class Coverage:
         error: Monte-Carlo standard error of `share`.
         runs: Runs per task in the simulated cell (the largest not above the data's).
         tasks: Tasks in the simulated cell.
-        shape: The simulated shape most like the data.
+        shape: The simulated shape that `share` is of.
+        matched: Whether that is the shape most like the data; if it was not simulated, the worst
+            of those that were stands in.
         worst: The lowest share over all shapes at this number of runs and tasks.
         worst_shape: The shape that gave it.
     """
@@ -40,13 +66,21 @@ class Coverage:
     shape: str
     worst: float
     worst_shape: str
+    matched: bool = True
+
+    @property
+    def cell(self) -> str:
+        """The simulated cell in words: runs and setups."""
+        return f"n = {self.runs}, {self.tasks} setup{'s' if self.tasks > 1 else ''}"
 
     def sentence(self) -> str:
         """Returns the phrase that stands beside the interval in print."""
+        worst = f"{self.worst:.1%} for the worst shape, {shape_words(self.worst_shape)}"
+        if not self.matched:
+            return f"simulated coverage {worst} ({self.cell}; data of this shape not simulated)"
         return (
-            f"simulated coverage {self.share:.1%} ({self.shape}, n = {self.runs}, "
-            f"{self.tasks} task{'s' if self.tasks > 1 else ''}; "
-            f"worst shape {self.worst_shape} {self.worst:.1%})"
+            f"simulated coverage {self.share:.1%} for {shape_words(self.shape)}, {worst} "
+            f"({self.cell})"
         )
 
 

@@ -62,8 +62,8 @@ def difference_t(
     kind = "paired-t" if paired else "welch-t"
     kind = kind if single_level is None else "simultaneous-t"
     fewer = a if a.runs <= b.runs else b
-    shape = coverage.classify(fewer.matrix)
-    return _build(moments.estimate, low, high, level, kind, "difference", fewer, shape)
+    shapes = [coverage.classify(scores.matrix) for scores in (a, b)]
+    return _build(moments.estimate, low, high, level, kind, "difference", fewer, *shapes)
 
 
 def percentile(
@@ -175,12 +175,11 @@ def probability_of_improvement(a: Scores, b: Scores, level: float = LEVEL) -> In
     x, y = aligned(a, b)
     effect = improvement.moments(x, y)
     fewer = a if a.runs <= b.runs else b
-    shape = coverage.classify(fewer.matrix)
+    shapes = [coverage.classify(scores.matrix) for scores in (a, b)]
+    kind, estimand = "logit-brunner-munzel", "improvement"
     if effect.error > 0:
         low, high = improvement.logit_bounds(effect, level)
-        return _build(
-            effect.estimate, low, high, level, "logit-brunner-munzel", "improvement", fewer, shape
-        )
+        return _build(effect.estimate, low, high, level, kind, estimand, fewer, *shapes)
     p = float(effect.estimate)
     if p not in (0.0, 1.0):
         raise RefusedIntervalError(
@@ -188,10 +187,40 @@ def probability_of_improvement(a: Scores, b: Scores, level: float = LEVEL) -> In
             f"probability of improvement has no spread to make an interval from; run more seeds."
         )
     ends = improvement.separated_bounds(p == 1.0, fewer.matrix.size, level)
-    interval = _build(p, *ends, level, "logit-brunner-munzel", "improvement", fewer, shape)
+    interval = _build(p, *ends, level, kind, estimand, fewer, *shapes)
     return replace(
         interval, note="no overlap between the runs: exact binomial interval of matched runs"
     )
+
+
+def percentile_pair(
+    a: Scores,
+    b: Scores,
+    rng: np.random.Generator,
+    level: float = LEVEL,
+    resamples: int = 10_000,
+) -> dict[str, Interval]:
+    """Returns the percentile intervals of the difference and of P(a beats b) that others print.
+
+    Raises:
+        RefusedIntervalError: At five runs or fewer on one task, or where no run varies.
+    """
+    refuse_few_runs(a)
+    refuse_few_runs(b)
+    x, y = aligned(a, b)
+    fewer = a if a.runs <= b.runs else b
+    shapes = [coverage.classify(scores.matrix) for scores in (a, b)]
+    estimates = {
+        "difference": float(estimands.mean(x) - estimands.mean(y)),
+        "improvement": float(improvement.moments(x, y).estimate),
+    }
+    found = {}
+    for name, distribution in bootstrap.resample_pair(x, y, resamples, rng).items():
+        ends = bootstrap.quantiles(distribution, bootstrap.percentile_tail(level))
+        # Where runs do not overlap every resample wins all pairs, up to rounding: no width.
+        if ends[1] - ends[0] > 1e-9 * max(1.0, abs(ends[1])):
+            found[name] = _build(estimates[name], *ends, level, PERCENTILE, name, fewer, *shapes)
+    return found
 
 
 def bounded_difference(a: Interval, b: Interval) -> Interval:
@@ -211,7 +240,7 @@ def bounded_difference(a: Interval, b: Interval) -> Interval:
         runs=min(a.runs, b.runs),
         tasks=a.tasks,
     )
-    return coverage.attach(interval, a.coverage.shape if a.coverage else "")
+    return coverage.attach(interval, *(i.coverage.shape for i in (a, b) if i.coverage))
 
 
 def refuse_few_runs(scores: Scores) -> None:
@@ -237,7 +266,7 @@ def _build(
     kind: str,
     estimand: str,
     scores: Scores,
-    shape: str,
+    *shapes: str,
 ) -> Interval:
     interval = Interval(
         estimate=float(estimate),
@@ -249,4 +278,4 @@ def _build(
         runs=scores.runs,
         tasks=len(scores.tasks),
     )
-    return coverage.attach(interval, shape)
+    return coverage.attach(interval, *shapes)

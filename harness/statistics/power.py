@@ -8,7 +8,7 @@ differences: an observed effect is no guide to the true one.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -92,6 +92,9 @@ class Plan:
         runs_cautious: The same if the true spread is at the pilot's upper 80 % limit.
         planned: Runs per cell as the study stands.
         power_planned: Power with `planned` runs.
+        runs_equivalence: Runs per cell that show equal methods to be equivalent within the effect
+            with the wanted power; None if beyond `limit`.
+        equivalence_planned: With what probability `planned` runs do.
         detectable: Minimum detectable effect with `planned` runs.
         limit: The largest number of runs that was tried.
         pilot_runs: Runs per cell in the pilot.
@@ -104,6 +107,8 @@ class Plan:
     runs_cautious: int | None
     planned: int
     power_planned: float
+    runs_equivalence: int | None
+    equivalence_planned: float
     detectable: float
     limit: int
     pilot_runs: int
@@ -121,6 +126,9 @@ class Plan:
             f"the spread is as large as {self.pilot_runs} pilot runs still allow (80 % limit).",
             f"With the {self.planned} runs planned the power is {self.power_planned:.0%} and the "
             f"minimum detectable effect {self.detectable:g}.",
+            f"If the methods are in truth equal, they are found equivalent within that difference "
+            f"with a probability of {self.equivalence_planned:.0%}; {self.power:.0%} take "
+            f"{needed(self.runs_equivalence)}.",
         ]
         if self.planned < EXPLORATORY_BELOW:
             lines.append(
@@ -176,6 +184,38 @@ def simulate_power(
         members[row] = shifted[row]
         found += float(np.mean(_holm_rejects(members, row, alpha)))
     return found / len(family)
+
+
+def simulate_equivalence(
+    pilot: Mapping[str, Scores],
+    family: Pairs,
+    margin: float,
+    runs: int,
+    rng: np.random.Generator,
+    *,
+    alpha: float = 0.05,
+    simulations: int = 2_000,
+) -> float:
+    """Returns the share of equivalences that are found when all methods are in truth equal.
+
+    Args:
+        pilot: Pilot scores by method, all on the same tasks.
+        family: The declared comparisons: (method, what it is compared with).
+        margin: The smallest effect of interest.
+        runs: Runs per cell of the study to be.
+        rng: Source of the simulated studies.
+        alpha: Family-wise level.
+        simulations: Simulated studies.
+    """
+    names = dict.fromkeys([b for _, b in family] + [a for a, _ in family])
+    values = {name: _simulate(pilot[name], runs, simulations, 1.0, rng) for name in names}
+    p = np.empty((len(family), simulations))
+    for row, (a, b) in enumerate(family):
+        moments = welch.difference_moments(values[a], values[b])
+        above, _ = welch.one_sided(moments, -margin)
+        _, below = welch.one_sided(moments, margin)
+        p[row] = np.maximum(above, below)
+    return float(np.mean([_holm_rejects(p, row, alpha) for row in range(len(family))]))
 
 
 def _simulate(
@@ -254,15 +294,21 @@ def plan(
             simulations=simulations,
         )
 
-    def smallest(inflate: float) -> int | None:
+    def agree(runs: int) -> float:
+        stream = np.random.default_rng([int(seed), runs, 1])
+        return simulate_equivalence(
+            pilot, family, effect, runs, stream, alpha=alpha, simulations=simulations
+        )
+
+    def smallest(chance: Callable[[int], float]) -> int | None:
         low, high = 1, 2
-        while reach(high, inflate) < power:
+        while chance(high) < power:
             low, high = high, min(2 * high, limit)
             if low == limit:
                 return None
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (low, middle) if reach(middle, inflate) >= power else (middle, high)
+            low, high = (low, middle) if chance(middle) >= power else (middle, high)
         return high
 
     # Upper 80 % limit of a standard deviation from the pilot's degrees of freedom, tasks pooled.
@@ -275,10 +321,12 @@ def plan(
         effect=effect,
         power=power,
         comparisons=len(family),
-        runs=smallest(1.0),
-        runs_cautious=smallest(caution),
+        runs=smallest(lambda runs: reach(runs, 1.0)),
+        runs_cautious=smallest(lambda runs: reach(runs, caution)),
         planned=planned,
         power_planned=reach(planned, 1.0),
+        runs_equivalence=smallest(agree),
+        equivalence_planned=agree(planned),
         detectable=detectable,
         limit=limit,
         pilot_runs=pilot_runs,

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from harness.statistics.interval import Coverage
+from harness.statistics.interval import Coverage, level_words
 from harness.statistics.scores import FloatArray, Scores
+
+_KINDS = {"kolmogorov": "Kolmogorov"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +45,8 @@ class Band:
     def caption(self) -> str:
         """The phrase that belongs under the figure."""
         scope = "simultaneous" if self.simultaneous else "pointwise"
-        text = f"{scope} {self.level:.0%} band ({self.kind}), n = {self.runs} runs"
+        level = level_words(self.level)
+        text = f"{scope} {level} % band ({_KINDS.get(self.kind, self.kind)}), n = {self.runs} runs"
         return f"{text}; {self.coverage.sentence()}" if self.coverage else text
 
 

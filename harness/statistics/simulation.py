@@ -261,6 +261,27 @@ def _family_group(cell: Cell, sets: int, tally: Tally) -> None:
         tally.add("simultaneous-t", "difference", low, high, 0.0)
 
 
+def _pair_group(cell: Cell, sets: int, tally: Tally) -> None:
+    """Percentile intervals of two methods of the same shape, the second clearly worse."""
+    rng = cell.rng()
+    true = _true_improvement(cell.shape, cell.tasks)
+    tail = bootstrap.percentile_tail(LEVEL)
+    a, b = _unequal_pair(cell.shape, sets, cell.runs, cell.tasks, rng)
+    gap = _true_gap(cell.shape, cell.tasks)
+    for x, y in zip(a, b, strict=True):
+        found = bootstrap.resample_pair(x, y, 1_000, rng)
+        for name, value in (("difference", gap), ("improvement", true)):
+            low, high = bootstrap.quantiles(found[name], tail)
+            tally.add("percentile (rliable)", name, np.array(low), np.array(high), value)
+
+
+def _true_gap(shape: str, tasks: int) -> float:
+    """Returns the true difference of the means of `_unequal_pair`."""
+    if shape in ("binary-37", "binary-90"):
+        return 0.3 * truth(shape, tasks, "mean")
+    return 0.15 if shape == "fractions" else 0.6 * float(_SCALES[:tasks].mean())
+
+
 Group = Callable[[Cell, int, Tally], None]
 # Group → (function, data sets per cell, shapes, numbers of tasks).
 GROUPS: dict[str, tuple[Group, int, tuple[str, ...], tuple[int, ...]]] = {
@@ -269,8 +290,9 @@ GROUPS: dict[str, tuple[Group, int, tuple[str, ...], tuple[int, ...]]] = {
     "bootstrap": (_bootstrap_group, 1_200, SHAPES, TASKS),
     "improvement": (_improvement_group, 5_000, SHAPES, TASKS),
     "profile": (_profile_group, 4_000, _SMOOTH, TASKS),
-    "family": (_family_group, 1_200, ("gaussian", "skewed", "bimodal", "fractions"), TASKS),
+    "family": (_family_group, 1_200, SHAPES, TASKS),
     "curve": (_curve_group, 1_200, ("gaussian", "skewed", "bimodal"), (1,)),
+    "pair": (_pair_group, 1_200, SHAPES, TASKS),
 }
 
 

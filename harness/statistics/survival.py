@@ -2,7 +2,7 @@
 
 All runs of a setup train for the same number of steps. A run that never reached the threshold is
 censored there, and the restricted mean up to that horizon is the plain mean of min(steps, horizon).
-Censoring before the horizon is handled as well, by the area under Kaplan–Meier's curve.
+A run that was lost before is not censored but unknown, which the policy for missing runs handles.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from scipy import stats
 from statsmodels.duration.survfunc import SurvfuncRight
 
 from harness.errors import UserError
+from harness.statistics.bounded import clopper_pearson
 from harness.statistics.scores import FloatArray
 
 
@@ -54,22 +55,26 @@ def restrict(steps: FloatArray, horizon: float) -> FloatArray:
 def kaplan_meier(steps: FloatArray, horizon: float, level: float = 0.95) -> SurvivalCurve:
     """Returns Kaplan–Meier's curve of runs whose steps are NaN where censored at the horizon.
 
-    The limits are log–log transformed, which keeps them inside [0, 1].
+    The limits are log–log transformed, which keeps them inside [0, 1]. Where all runs are on one
+    side that transformation has no width, and the exact limit of a proportion stands in.
     """
     times = restrict(steps, horizon)
     reached = ~np.isnan(np.asarray(steps, dtype=np.float64)) & (np.asarray(steps) <= horizon)
+    certain, _ = clopper_pearson(times.size, times.size, level)
     if not reached.any():
-        edge = np.array([0.0])
+        edge, floor = np.array([0.0]), np.array([certain])
         return SurvivalCurve(
-            edge, np.ones(1), np.ones(1), np.ones(1), times.size, times.size, horizon, level
+            edge, np.ones(1), floor, np.ones(1), times.size, times.size, horizon, level
         )
     fit = SurvfuncRight(times, reached.astype(int))
     at, share = np.asarray(fit.surv_times), np.asarray(fit.surv_prob)
     low, high = _log_log_limits(share, np.asarray(fit.surv_prob_se), level)
+    low = np.where(share == 0, 0.0, low)
+    high = np.where(share == 0, 1 - certain, high)
     return SurvivalCurve(
         steps=np.concatenate([[0.0], at]),
         share=np.concatenate([[1.0], share]),
-        low=np.concatenate([[1.0], low]),
+        low=np.concatenate([[certain], low]),
         high=np.concatenate([[1.0], high]),
         runs=times.size,
         censored=int((~reached).sum()),
@@ -88,40 +93,3 @@ def _log_log_limits(
     low = np.where(inside, safe ** np.exp(theta), np.nan)
     high = np.where(inside, safe ** np.exp(-theta), np.nan)
     return low, high
-
-
-def restricted_mean(
-    times: FloatArray, reached: FloatArray, horizon: float
-) -> tuple[float, float, int]:
-    """Returns the restricted mean, its standard error and the degrees of freedom.
-
-    The area under Kaplan–Meier's curve up to the horizon, with Greenwood's variance scaled by
-    n/(n−1); where nothing is censored before the horizon this is the mean of min(steps, horizon)
-    with the standard error of a mean.
-
-    Args:
-        times: Steps at which each run reached the threshold or was lost sight of.
-        reached: Whether it reached it.
-        horizon: Up to where the area is taken.
-    """
-    t = np.minimum(np.asarray(times, dtype=np.float64), horizon)
-    event = np.asarray(reached, dtype=bool) & (np.asarray(times) <= horizon)
-    runs = t.size
-    early = (~event) & (t < horizon)
-    if not early.any():
-        return float(t.mean()), float(t.std(ddof=1) / math.sqrt(runs)), runs - 1
-    if not event.any():
-        return horizon, 0.0, runs - 1
-    fit = SurvfuncRight(t, event.astype(int))
-    at, share = np.asarray(fit.surv_times), np.asarray(fit.surv_prob)
-    edges = np.concatenate([[0.0], at, [horizon]])
-    levels = np.concatenate([[1.0], share])
-    pieces = levels * np.diff(edges)
-    area_after = pieces[::-1].cumsum()[::-1][1:]
-    risk, falls = np.asarray(fit.n_risk), np.asarray(fit.n_events)
-    # At the last fall of everyone at risk the area after it is zero, and so is its share.
-    with np.errstate(divide="ignore", invalid="ignore"):
-        terms = np.where(risk > falls, area_after**2 * falls / (risk * (risk - falls)), 0.0)
-    events = int(event.sum())
-    factor = runs / (runs - 1)
-    return float(pieces.sum()), float(math.sqrt(terms.sum() * factor)), max(events - 1, 1)

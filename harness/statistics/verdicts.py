@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.errors import UserError
 from harness.statistics import welch
-from harness.statistics.interval import Interval
+from harness.statistics.interval import Interval, level_words
 
 
 class Outcome(StrEnum):
@@ -46,6 +46,8 @@ class Verdict:
         power: Power that `mde` and `needed` refer to.
         confirmatory: Whether the comparison was declared and the study kept to its plan.
         blocked: Why a verdict was withheld; empty where it was not.
+        bounded: Interval of the difference that assumes nothing but the range of the scores, where
+            that is declared.
     """
 
     outcome: Outcome
@@ -64,6 +66,18 @@ class Verdict:
     power: float = 0.8
     confirmatory: bool = True
     blocked: str = ""
+    bounded: Interval | None = None
+
+    @property
+    def hides_failures(self) -> bool:
+        """Whether a failure too rare to show in so few runs could undo an equivalence.
+
+        A t statistic of runs that all succeeded knows nothing of those that would not have. The
+        interval from the range alone does; where it leaves the margin, equivalence rests on trust.
+        """
+        if self.bounded is None or self.sesoi is None:
+            return self.bounded is None
+        return self.bounded.low < -self.sesoi or self.bounded.high > self.sesoi
 
     def sentence(self) -> str:
         """Returns the claim in plain English."""
@@ -83,7 +97,14 @@ class Verdict:
         elif self.outcome is Outcome.INCONCLUSIVE and self.mde is not None:
             text += (
                 f"; a true difference of {_number(self.mde)} would have been found with "
-                f"{self.power:.0%} probability, smaller ones less often"
+                f"{self.power:.0%} probability if runs vary as they did here, smaller ones less "
+                f"often"
+            )
+        elif self.outcome is Outcome.EQUIVALENT and self.hides_failures and self.bounded:
+            text += (
+                f"; this trusts that rare failures would have shown among the runs: assuming "
+                f"nothing but the range of scores, the difference lies between "
+                f"{_number(self.bounded.low)} and {_number(self.bounded.high)}"
             )
         return f"{text}." if self.confirmatory else f"Exploratory: {text[0].lower()}{text[1:]}."
 
@@ -92,7 +113,8 @@ class Verdict:
         if self.interval is not None:
             i = self.interval
             parts.append(
-                f"difference {_number(i.estimate)}, {i.level:.0%} interval {_number(i.low)} to "
+                f"difference {_number(i.estimate)}, {level_words(i.level)}% interval "
+                f"{_number(i.low)} to "
                 f"{_number(i.high)}"
             )
         if self.outcome is Outcome.EQUIVALENT and self.equivalence_p is not None:
@@ -111,7 +133,9 @@ class Verdict:
         """Returns plain values, with the sentence."""
         record = asdict(self)
         record["outcome"] = self.outcome.value
-        record["interval"] = self.interval.to_dict() if self.interval is not None else None
+        for name in ("interval", "bounded"):
+            item = getattr(self, name)
+            record[name] = item.to_dict() if item is not None else None
         record["sentence"] = self.sentence()
         return record
 

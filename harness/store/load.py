@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from harness.errors import UserError
 from harness.store.manifest import Entry, Manifest
+from harness.store.provenance import code_words, hardware_words, version_words
 from harness.store.runs import StoredRun
 from harness.store.store import RunStore
 
@@ -38,6 +39,9 @@ RUN_COLUMNS: dict[str, str] = {
     "started": "string",  # UTC, ISO 8601
     "finished": "string",
     "attempts": "int64",
+    "code": "category",  # revision, and whether there were uncommitted changes
+    "versions": "category",  # of Python and the libraries that may change results
+    "hardware": "category",
     "seconds": "float64",  # this seed's share of the time in training, over all phases
 }
 
@@ -130,6 +134,9 @@ def _run_row(
         "started": execution.get("started"),
         "finished": execution.get("finished"),
         "attempts": execution.get("attempts", 0),
+        "code": code_words(execution) if execution else None,
+        "versions": version_words(execution) if execution else None,
+        "hardware": hardware_words(execution) if execution else None,
         "seconds": seconds,
         **timings,
     }

@@ -7,6 +7,7 @@ import os
 import platform
 import socket
 import subprocess
+from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,15 @@ from typing import Any
 RESULT_PACKAGES = ("numpy", "scipy", "torch", "gymnasium", "mujoco", "stable-baselines3")
 
 
+# And those that a report is made with.
+REPORT_PACKAGES = ("numpy", "scipy", "statsmodels", "pandas", "rliable", "matplotlib", "seaborn")
+
+
 @functools.cache
-def package_versions() -> dict[str, str]:
-    """Returns the versions of Python, pacebench and every library that may change results."""
+def package_versions(packages: tuple[str, ...] = RESULT_PACKAGES) -> dict[str, str]:
+    """Returns the versions of Python, pacebench and some libraries."""
     found = {"python": platform.python_version()}
-    for package in ("pacebench", *RESULT_PACKAGES):
+    for package in ("pacebench", *packages):
         try:
             found[package] = version(package)
         except PackageNotFoundError:
@@ -86,6 +91,32 @@ def _processor() -> str:
 def hostname() -> str:
     """Returns the machine's name."""
     return socket.gethostname()
+
+
+def code_words(made: Mapping[str, Any]) -> str:
+    """Returns the code of a record in words: its revision, and whether it had been changed."""
+    revision = made.get("revision")
+    if not revision:
+        return "not under version control"
+    return f"{revision}{' with uncommitted changes' if made.get('dirty') else ''}"
+
+
+def version_words(made: Mapping[str, Any]) -> str:
+    """Returns the versions in a record, in words."""
+    return ", ".join(f"{name} {number}" for name, number in made.get("versions", {}).items())
+
+
+def hardware_words(made: Mapping[str, Any]) -> str:
+    """Returns the machine of a record in words."""
+    facts = made.get("hardware", {})
+    memory = facts.get("memory_bytes")
+    parts = [
+        str(facts.get("processor", "")),
+        f"{facts.get('cores')} cores" if facts.get("cores") else "",
+        f"{memory / 2**30:.0f} GiB" if memory else "",
+        str(facts.get("system", "")),
+    ]
+    return ", ".join(part for part in parts if part)
 
 
 def provenance() -> dict[str, Any]:

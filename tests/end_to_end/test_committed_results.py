@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -40,6 +41,25 @@ def test_a_report_from_the_committed_files_has_the_committed_tables(
     assert names == sorted(path.name for path in (made.folder / "tables").glob("*.csv"))
     for name in names:
         _same(_rows(kept / name), _rows(made.folder / "tables" / name))
+    # The strength of a claim comes from ledger, plan and times, not from a table.
+    assert _claims(folder / "report") == _claims(made.folder)
+
+
+@pytest.mark.parametrize("folder", _committed(), ids=lambda folder: folder.name)
+def test_a_committed_report_shows_its_figures(folder: Path) -> None:
+    text = (folder / "report" / "report.md").read_text(encoding="utf-8")
+    links = re.findall(r"\]\(((?:figures|tables)/[^)]+)\)", text)
+    assert len(links) > 10
+    command = ["git", "ls-files", str(folder / "report")]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    known = set(listed.stdout.splitlines())
+    there = (folder / "report").relative_to(ROOT)
+    assert {str(there / link) for link in links} <= known
+
+
+def _claims(report: Path) -> str:
+    text = (report / "report.md").read_text(encoding="utf-8")
+    return text[: text.index("## Verdicts")]
 
 
 def _rows(path: Path) -> list[list[str]]:

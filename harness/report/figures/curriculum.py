@@ -152,7 +152,7 @@ def _bundles(
         ]
         middle = percentiles(table)
         bundles.append(
-            Bundle(style, grid, middle["centre"], middle["low"], middle["high"], threads)
+            Bundle(style, grid, middle["centre"], middle["low"], middle["high"], threads, len(runs))
         )
     return bundles
 
@@ -173,11 +173,12 @@ def _sub_decades(limits: tuple[float, float]) -> tuple[float, ...]:
 
 
 def _median_words(bundles: list[Bundle]) -> str:
-    counts = {len(bundle.threads) for bundle in bundles}
+    counts = {bundle.runs for bundle in bundles}
     each = f"{min(counts)}" if len(counts) == 1 else f"{min(counts)}–{max(counts)}"
+    some = f"up to {_MOST_THREADS} of them" if max(counts) > _MOST_THREADS else "every run"
     return (
-        f"Lines: median over runs; shade: 5th to 95th percentile (pointwise; a spread, not an "
-        f"interval); faint: {each} runs each."
+        f"Lines: median over n = {each} runs each; shade: 5th to 95th percentile (pointwise; a "
+        f"spread, not an interval); faint: {some}."
     )
 
 

@@ -39,6 +39,7 @@ class Bundle:
         low: Lower edge of the band; NaN where there is none.
         high: Upper edge of the band; NaN where there is none.
         threads: Every run's own curve.
+        runs: How many runs are summarised, of which threads may be some.
     """
 
     style: Style
@@ -47,6 +48,7 @@ class Bundle:
     low: FloatArray | None = None
     high: FloatArray | None = None
     threads: Sequence[Thread] = field(default_factory=tuple)
+    runs: int = 0
 
     @classmethod
     def of_band(cls, style: Style, band: Band, threads: Sequence[Thread] = ()) -> Bundle:

@@ -11,7 +11,7 @@ from harness.report.document import Block, Figures, Section, TableBlock, Text
 from harness.report.figures.lines import Bundle, draw_bundles
 from harness.report.figures.rows import Reference, Row, draw_rows, height_of
 from harness.report.tables import Column, Table, fixed, span
-from harness.report.view import View, interval_words, scope_words, slug
+from harness.report.view import View, interval_words, percentile_words, scope_words, slug
 from harness.statistics import coverage, estimates, profiles
 from harness.statistics.estimates import Estimate
 from harness.statistics.specification import NORMALISED, SUITE
@@ -89,6 +89,7 @@ def _table(view: View, found: dict[tuple[str, str], Estimate]) -> Table:
                 "rliable_low": item.rliable.low if item.rliable else None,
                 "rliable_high": item.rliable.high if item.rliable else None,
                 "runs": item.runs,
+                "bounds": _extremes(view, item),
             }
         )
     order = list(FUNCTIONALS.values())
@@ -97,9 +98,10 @@ def _table(view: View, found: dict[tuple[str, str], Estimate]) -> Table:
     return Table(
         "aggregates",
         "",
-        f"{interval_words(item.interval for item in found.values())} For comparison, as other "
-        f"papers print it: {interval_words(item.rliable for item in found.values())} "
-        + " ".join(refused),
+        f"{interval_words(item.interval for item in found.values())}"
+        f"{percentile_words(item.rliable for item in found.values())} "
+        + " ".join(refused)
+        + view.unknown,
         (
             Column("aggregate", "aggregate"),
             Column("method", "curriculum", kind="method"),
@@ -112,13 +114,37 @@ def _table(view: View, found: dict[tuple[str, str], Estimate]) -> Table:
             Column("rliable_low", "", where="csv"),
             Column("rliable_high", "", where="csv"),
             Column("runs", "n per setup", number=True),
+            *(
+                [Column("bounds", "if unknown runs were worst/best", span(fixed(3)))]
+                if any(row["bounds"] for row in rows)
+                else []
+            ),
         ),
         rows,
     )
 
 
+def _extremes(view: View, item: Estimate) -> tuple[float, float] | None:
+    """Returns the aggregate with every unknown run at its worst and at its best."""
+    if len(view.study.setups) == 1:
+        # Made here, from the known runs; the analysis has made mean and IQM of the setup itself.
+        setup = view.study.setups[0]
+        found = view.estimate(item.method, setup, NORMALISED, item.functional)
+        if found is None:
+            return None
+        item = found
+    if item.worst is None or item.best is None:
+        return None
+    return item.worst, item.best
+
+
 def _pair(interval: Any) -> tuple[float, float] | None:
     return None if interval is None else (interval.low, interval.high)
+
+
+def _end(interval: Any, which: int) -> float | None:
+    pair = _pair(interval)
+    return None if pair is None else pair[which]
 
 
 def _figure(view: View, found: dict[tuple[str, str], Estimate], functional: str) -> Figure | None:
@@ -135,7 +161,7 @@ def _figure(view: View, found: dict[tuple[str, str], Estimate], functional: str)
     name = f"aggregate-{slug(functional)}"
     with view.canvas(name, title, height=height_of(len(rows), 0.34)) as canvas:
         draw_rows(canvas, rows, f"{words}, normalised score")
-        return canvas.finish(interval_words(row.interval for row in rows))
+        return canvas.finish(interval_words(row.interval for row in rows) + view.unknown)
 
 
 def _profile(view: View) -> Figure | None:
@@ -154,8 +180,9 @@ def _profile(view: View) -> Figure | None:
     bundles, captions = [], []
     for label, item in scores.items():
         shape = coverage.classify(item.matrix)
-        known = coverage.lookup("kolmogorov", "profile", item.runs, len(item.tasks), shape)
-        band = profiles.performance_profile(item, grid, view.analysis.level, known)
+        level = view.analysis.level
+        known = coverage.at_level(level, "kolmogorov", "profile", item.runs, len(item.tasks), shape)
+        band = profiles.performance_profile(item, grid, level, known)
         bundles.append(Bundle.of_band(view.styles[label], band))
         captions.append(band.caption)
     with view.canvas("performance-profile", "Performance profiles", height=3.3) as canvas:
@@ -169,6 +196,7 @@ def _profile(view: View) -> Figure | None:
             f"Share of runs above each normalised score, {scope_words(scope)}. Shade: "
             + "; ".join(dict.fromkeys(captions))
             + "."
+            + view.unknown
         )
 
 
@@ -194,6 +222,9 @@ def improvement(view: View) -> Section:
                     "interval": _pair(interval),
                     "low": interval.low if interval else None,
                     "high": interval.high if interval else None,
+                    "percentile": _pair(item.percentile_improvement),
+                    "percentile_low": _end(item.percentile_improvement, 0),
+                    "percentile_high": _end(item.percentile_improvement, 1),
                     "note": interval.note if interval else " ".join(item.refusals),
                 }
             )
@@ -207,15 +238,22 @@ def improvement(view: View) -> Section:
         Column("low", "", where="csv"),
         Column("high", "", where="csv"),
     ]
+    if any(row["percentile"] for row in rows):
+        columns += [
+            Column("percentile", "percentile (other papers)", span(fixed(3)), True, where="shown"),
+            Column("percentile_low", "", where="csv"),
+            Column("percentile_high", "", where="csv"),
+        ]
     if any(row["note"] for row in rows):
         columns.append(Column("note", "note"))
-    found = [
-        item.improvement for scope in view.scopes for item in view.contrasts(column[scope], scope)
-    ]
+    items = [item for scope in view.scopes for item in view.contrasts(column[scope], scope)]
+    found = [item.improvement for item in items]
+    papers = [item.percentile_improvement for item in items]
     table = Table(
         "improvement",
         "",
-        f"Exploratory, not adjusted for the number of comparisons. {interval_words(found)}",
+        f"Exploratory, not adjusted for the number of comparisons. {interval_words(found)}"
+        f"{percentile_words(papers)}{view.unknown}",
         columns,
         rows,
     )
@@ -242,4 +280,4 @@ def _improvement_figure(view: View, name: str, scope: str, rows: list[Row]) -> l
         )
         draw_rows(canvas, rows, against, references=reference, include=[0.0, 1.0])
         canvas.axes.set_xlim(-0.02, 1.02)
-        return [canvas.finish(interval_words(row.interval for row in rows))]
+        return [canvas.finish(interval_words(row.interval for row in rows) + view.unknown)]

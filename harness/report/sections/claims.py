@@ -9,7 +9,7 @@ from typing import Any
 from harness.report.document import Block, Claim, Claims, Figures, Section, TableBlock, Text, Warned
 from harness.report.figures.rows import Reference, Row, draw_rows, height_of
 from harness.report.tables import Column, Table, count, fitted, p_value, span
-from harness.report.view import View, interval_words, scope_words
+from harness.report.view import View, interval_words, percentile_words, scope_words
 from harness.statistics.contrasts import ContrastResult
 from harness.statistics.verdicts import Outcome
 
@@ -28,11 +28,13 @@ def claims(view: View) -> Section:
     if not family:
         blocks = [Text("The study declares no comparison, so there is nothing to claim.")]
     if view.exploratory:
-        blocks.append(
+        # Above the claims: whoever reads one has read this.
+        blocks.insert(
+            0,
             Warned(
-                "Exploratory: read this as a hypothesis, not as a finding.",
+                "Exploratory: read what follows as hypotheses, not as findings.",
                 view.analysis.exploratory,
-            )
+            ),
         )
     blocks += [Warned(note) for note in view.notes]
     return Section("claims", "Claims", blocks)
@@ -120,6 +122,12 @@ def verdict_rows(view: View) -> list[dict[str, Any]]:
                 "low": ends[0] if ends else None,
                 "high": ends[1] if ends else None,
                 "interval_kind": interval.kind if interval is not None else None,
+                "bounded": verdict.bounded and (verdict.bounded.low, verdict.bounded.high),
+                "bounded_low": verdict.bounded.low if verdict.bounded else None,
+                "bounded_high": verdict.bounded.high if verdict.bounded else None,
+                "percentile": item.percentile and (item.percentile.low, item.percentile.high),
+                "percentile_low": item.percentile.low if item.percentile else None,
+                "percentile_high": item.percentile.high if item.percentile else None,
                 "p": item.test.p_value if item.test is not None else None,
                 "adjusted_p": item.adjusted_p,
                 "permutation_p": item.sensitivity.p_value if item.sensitivity else None,
@@ -151,10 +159,16 @@ def verdict_columns(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
         Column("low", "low", where="csv"),
         Column("high", "high", where="csv"),
         Column("interval_kind", "kind", where="csv"),
+        Column("bounded", "from the range alone", span(show), number=True, where="shown"),
+        Column("bounded_low", "", where="csv"),
+        Column("bounded_high", "", where="csv"),
+        Column("percentile", "percentile (other papers)", span(show), True, where="shown"),
+        Column("percentile_low", "", where="csv"),
+        Column("percentile_high", "", where="csv"),
         Column("p", "p (Welch)", p_value, number=True),
         Column("adjusted_p", "adjusted p", p_value, number=True),
         Column("permutation_p", "p (permutation)", p_value, number=True),
-        Column("equivalence_p", "p (equivalence)", p_value, number=True),
+        Column("equivalence_p", "adjusted p (equivalence)", p_value, number=True),
         Column("smallest_effect", "smallest effect", show, number=True),
         Column("mde", "detectable", show, number=True),
         Column("needed", "n needed", count, number=True),
@@ -165,6 +179,9 @@ def verdict_columns(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
 def _table(view: View, family: list[ContrastResult]) -> Table:
     rows = verdict_rows(view)
     columns = verdict_columns(rows)
+    for kind in ("bounded", "percentile"):
+        if not any(row[kind] for row in rows):
+            columns = [column for column in columns if not column.key.startswith(kind)]
     if any(row["why"] for row in rows):
         columns.append(Column("why", "withheld because"))
     found = [item.simultaneous or item.interval for item in family]
@@ -176,9 +193,28 @@ def _table(view: View, family: list[ContrastResult]) -> Table:
         f"have found with {view.analysis.spec.power:.0%} probability, where the verdict is "
         f"inconclusive; “n needed” is the number of runs per cell that would find the smallest "
         f"effect of interest with that probability, if runs go on varying as they did here. "
-        f"{interval_words(found)}",
+        f"{interval_words(found)}{_single_words(family)}{_bounded_words(family)}"
+        f"{percentile_words(item.percentile for item in family)}",
         columns,
         rows,
+    )
+
+
+def _single_words(family: list[ContrastResult]) -> str:
+    alone = sum(item.simultaneous is None and item.interval is not None for item in family)
+    if not alone:
+        return ""
+    return f" {alone} of the intervals hold by themselves only, because no run varies there."
+
+
+def _bounded_words(family: list[ContrastResult]) -> str:
+    known = [item.verdict.bounded for item in family if item.verdict.bounded is not None]
+    if not known:
+        return ""
+    return (
+        f" “From the range alone”: {interval_words(known)} Each holds by itself and assumes "
+        "nothing of the scores but their declared range, so it allows for failures too rare to "
+        "have shown."
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from harness import freeze
 from harness.report.document import Block, Heading, Listing, Pairs, Section, TableBlock, Text
 from harness.report.tables import Column, Table, count, fixed, number, percent
 from harness.report.units import LEAST_REPLICATES
@@ -93,6 +94,9 @@ def _failures(runs: list[dict[Any, Any]]) -> Table:
     )
 
 
+# Held-out contexts that the protocol asks for.
+LEAST_CONTEXTS = 100
+
 _SHOWN = ("setup", "label", "seed", "status", "how", "return", "normalised", "success", "auc",
           "cvar", "steps_to_threshold", "env_steps", "run_id")  # fmt: skip
 
@@ -154,6 +158,10 @@ def provenance(view: View) -> Section:
             )
             blocks.append(Text(amendment.reason))
             blocks.append(Listing([change.sentence() for change in amendment.changes]))
+        silent = freeze.undeclared(frozen, view.declared)
+        if silent:
+            blocks.append(Heading("Deviations that were not declared"))
+            blocks.append(Listing([change.sentence() for change in silent]))
     blocks.append(Pairs(list(view.provenance)))
     anchors = [
         {
@@ -233,13 +241,21 @@ def limitations(view: View) -> list[str]:
         f"Performance on contexts other than the target's: scores are means over "
         f"{study.evaluation.contexts} held-out target contexts with the deterministic policy."
     )
-    said.append(
-        f"Effects smaller than n = {n} runs per cell can find; “inconclusive” is not “equal”."
-        if any(
-            c.verdict.outcome is Outcome.INCONCLUSIVE for c in view.analysis.contrasts if c.family
+    if any(c.verdict.outcome is Outcome.INCONCLUSIVE for c in view.analysis.contrasts if c.family):
+        said.append(
+            f"Effects smaller than n = {n} runs per cell can find; “inconclusive” is not “equal”."
         )
-        else f"Much about rare outcomes: there are n = {n} runs per cell."
-    )
+    if n:
+        said.append(
+            f"Rare outcomes: what happens in up to {1 - 0.05 ** (1 / n):.0%} of the runs of a cell "
+            f"may well not have happened in any of {n}, and then no interval from their spread "
+            "knows of it."
+        )
+    if study.evaluation.contexts < LEAST_CONTEXTS:
+        said.append(
+            f"Scores as exact as the protocol wants them: it asks for {LEAST_CONTEXTS} held-out "
+            f"contexts, here there are {study.evaluation.contexts}."
+        )
     unknown = sum(cell.unresolved for cell in _cells(view))
     if unknown:
         runs = f"{unknown} run{'s' if unknown > 1 else ''}"

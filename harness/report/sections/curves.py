@@ -19,11 +19,11 @@ from harness.report.figures.lines import (
 )
 from harness.report.figures.rows import Row, Seed, draw_rows, height_of
 from harness.report.tables import Column, Table, count, fixed, span
-from harness.report.view import View, interval_words, slug
+from harness.report.view import View, interval_words, percentile_words, slug
 from harness.scores import MEASURED, UNRESOLVED
 from harness.statistics import coverage
 from harness.statistics.curves import learning_curve
-from harness.statistics.interval import Coverage
+from harness.statistics.interval import level_words
 from harness.statistics.missing import STEPS
 from harness.statistics.profiles import Band
 from harness.statistics.survival import kaplan_meier
@@ -77,7 +77,7 @@ def _curves(view: View, s: int, setup: str, column: str, words: str) -> Figure |
             canvas.axes.set_ylim(-0.03, 1.03)
         canvas.legend(bundle.style.label for bundle in bundles)
         said = "; ".join(dict.fromkeys(captions)) or "too few runs for a band"
-        return canvas.finish(f"Mean over runs; faint: every run. Shade: {said}.")
+        return canvas.finish(f"Mean over runs; faint: every run. Shade: {said}.{view.unknown}")
 
 
 def _band(view: View, key: tuple[int, ...], wide: pd.DataFrame) -> Band | None:
@@ -87,16 +87,18 @@ def _band(view: View, key: tuple[int, ...], wide: pd.DataFrame) -> Band | None:
     if len(seeds) < 2 or not (values.std(axis=0) > 0).any():
         return None
     shape = coverage.classify(values[:, [-1]])
-    known: Coverage | None = coverage.lookup("max-t", "curve", len(seeds), 1, shape)
+    level = view.analysis.level
+    known = coverage.at_level(level, "max-t", "curve", len(seeds), 1, shape)
     grid = wide.columns.to_numpy(dtype=np.float64)
-    return learning_curve(grid, values, seeds, view.rng(*key), view.analysis.level, known)
+    return learning_curve(grid, values, seeds, view.rng(*key), level, known)
 
 
 def efficiency(view: View) -> Section:
     """Returns the area under the learning curve and the steps to V₋, censored ones included."""
     steps = view.study.evaluation_steps()
     lead = (
-        "Area under the normalised target score per environment step, and environment steps until "
+        f"Area under the normalised target score per environment step, from the first evaluation "
+        f"at {short_count(steps[0])} steps to the last, and environment steps until "
         "the mean discounted target return first reaches the setup's threshold V₋ at an "
         f"evaluation (every {short_count(steps[0])} steps or so). A run that never reaches it is "
         "censored at the end of training and counts as such: the restricted mean averages over "
@@ -112,7 +114,7 @@ def efficiency(view: View) -> Section:
 
 def _table(view: View) -> Table:
     rows: list[dict[str, Any]] = []
-    found = []
+    found, papers = [], []
     for setup in view.study.setups:
         here = view.scored[(view.scored["setup"] == setup) & (view.scored["how"] != UNRESOLVED)]
         for label in view.labels:
@@ -120,6 +122,7 @@ def _table(view: View) -> Table:
             reached = view.estimate(label, setup, STEPS)
             mine = here[here["label"] == label]
             found += [item.interval for item in (area, reached) if item is not None]
+            papers.append(area.rliable if area is not None else None)
             rows.append(
                 {
                     "setup": setup,
@@ -128,6 +131,9 @@ def _table(view: View) -> Table:
                     "auc_interval": _pair(area),
                     "auc_low": area.interval.low if area and area.interval else None,
                     "auc_high": area.interval.high if area and area.interval else None,
+                    "auc_rliable": _papers(area),
+                    "auc_rliable_low": area.rliable.low if area and area.rliable else None,
+                    "auc_rliable_high": area.rliable.high if area and area.rliable else None,
                     "runs": len(mine),
                     "reached": int(mine["steps_to_threshold"].notna().sum()),
                     "steps": reached.value if reached else None,
@@ -139,7 +145,8 @@ def _table(view: View) -> Table:
     return Table(
         "sample-efficiency",
         "",
-        f"Exploratory unless declared as primary. {interval_words(found)}",
+        f"Exploratory unless declared as primary. {interval_words(found)}"
+        f"{percentile_words(papers)}{view.unknown}",
         (
             Column("setup", "setup"),
             Column("method", "curriculum", kind="method"),
@@ -147,6 +154,21 @@ def _table(view: View) -> Table:
             Column("auc_interval", "interval", span(fixed(3)), number=True, where="shown"),
             Column("auc_low", "", where="csv"),
             Column("auc_high", "", where="csv"),
+            *(
+                (
+                    Column(
+                        "auc_rliable",
+                        "percentile (other papers)",
+                        span(fixed(3)),
+                        True,
+                        where="shown",
+                    ),
+                    Column("auc_rliable_low", "", where="csv"),
+                    Column("auc_rliable_high", "", where="csv"),
+                )
+                if any(row["auc_rliable"] for row in rows)
+                else ()
+            ),
             Column("runs", "n", number=True),
             Column("reached", "reached V₋", number=True),
             Column("steps", "restricted mean steps to V₋", count, number=True),
@@ -162,6 +184,10 @@ def _pair(item: Any) -> tuple[float, float] | None:
     return (
         None if item is None or item.interval is None else (item.interval.low, item.interval.high)
     )
+
+
+def _papers(item: Any) -> tuple[float, float] | None:
+    return None if item is None or item.rliable is None else (item.rliable.low, item.rliable.high)
 
 
 def _area(view: View, setup: str) -> Figure | None:
@@ -183,19 +209,21 @@ def _area(view: View, setup: str) -> Figure | None:
     height = height_of(len(rows), 0.52)
     with view.canvas(f"auc-{slug(setup)}", f"Area under the curve, {setup}", height=height) as c:
         draw_rows(c, rows, "AUC of the normalised target score, per step")
-        return c.finish(f"Dots: runs. Bars: {interval_words(row.interval for row in rows)}")
+        bars = interval_words(row.interval for row in rows)
+        return c.finish(f"Dots: runs. Bars: {bars}{view.unknown}")
 
 
 def _survival(view: View, setup: str) -> Figure | None:
     here = view.scored[(view.scored["setup"] == setup) & (view.scored["how"] != UNRESOLVED)]
     horizon = float(view.study.budget)
-    bundles, censored, total = [], 0, 0
+    bundles, censored, sizes = [], 0, set()
     for label in view.labels:
         steps = here.loc[here["label"] == label, "steps_to_threshold"].to_numpy(dtype=np.float64)
         if steps.size == 0:
             continue
         curve = kaplan_meier(steps, horizon, view.analysis.level)
-        censored, total = censored + curve.censored, total + curve.runs
+        censored += curve.censored
+        sizes.add(curve.runs)
         bundles.append(survival_bundle(view.styles[label], curve))
     if not bundles:
         return None
@@ -207,7 +235,8 @@ def _survival(view: View, setup: str) -> Figure | None:
         step_axis(canvas.axes, view.study.budget)
         canvas.legend(bundle.style.label for bundle in bundles)
         return canvas.finish(
-            f"One minus Kaplan–Meier's estimate, pointwise {view.analysis.level:.0%} limits "
-            f"(log–log; coverage not simulated); {total} runs, {censored} of them censored at "
-            f"{short_count(horizon)} steps."
+            f"One minus Kaplan–Meier's estimate, pointwise {level_words(view.analysis.level)} % "
+            f"limits (log–log, exact where all runs are on one side; coverage not simulated); "
+            f"n = {'–'.join(map(str, sorted({min(sizes), max(sizes)})))} runs per curriculum, "
+            f"{censored} of all censored at {short_count(horizon)} steps.{view.unknown}"
         )

@@ -53,5 +53,12 @@ def document(view: View, sections: Sequence[SectionOf] = SECTIONS) -> Document:
             f"{short_count(study.budget)} steps per run",
         ],
         exploratory=view.analysis.exploratory,
+        strength=_strength(view),
         sections=[made for section in sections if (made := section(view)) is not None],
     )
+
+
+def _strength(view: View) -> str:
+    if view.exploratory:
+        return "exploratory"
+    return "confirmatory" if view.analysis.claims else ""

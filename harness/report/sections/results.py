@@ -54,6 +54,11 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
         ),
         Column("success_low", "", where="csv"),
         Column("success_high", "", where="csv"),
+        Column(
+            "success_rliable", "success, percentile", span(percent(0)), number=True, where="shown"
+        ),
+        Column("success_rliable_low", "", where="csv"),
+        Column("success_rliable_high", "", where="csv"),
         Column("normalised", "normalised", fixed(3), number=True),
         Column("iqm", "IQM, normalised", fixed(3), number=True),
         Column("cvar", "worst 20 %, normalised", fixed(3), number=True),
@@ -73,8 +78,11 @@ def _table(view: View, setup: str) -> Table:
     described = view.setups[setup]
     text = (
         f"{described.doc} Success: {described.success}. "
+        "The p-value is Welch's, unadjusted, against whichever mean came out best: a convention "
+        "of the papers, not a test of a hypothesis. "
         f"{interval_words(e.interval for e in (*found, *success) if e is not None)} "
-        f"{_rliable_words(found)}{_refusals(found)}"
+        f"{_bounded_words(found)}"
+        f"{_rliable_words([*found, *success])}{_refusals(found)}"
     )
     return Table(
         f"results-{slug(setup)}",
@@ -105,6 +113,8 @@ def _row(view: View, setup: str, label: str, paper: PaperRow | None) -> dict[str
     row |= _ends("rliable", score.rliable if score else None)
     row |= _ends("success", success.interval if success else None)
     row["success_interval"] = row.pop("success_ends")
+    row |= _ends("success_rliable", success.rliable if success else None)
+    row["success_rliable"] = row.pop("success_rliable_ends")
     row["interval"] = row.pop("ends")
     row["bounded"] = row.pop("bounded_ends")
     row["rliable"] = row.pop("rliable_ends")
@@ -129,6 +139,11 @@ def _rliable_words(found: Sequence[Estimate | None]) -> str:
     if not known:
         return "The percentile bootstrap of other papers is refused at so few runs. "
     return f"For comparison: {interval_words(known)} "
+
+
+def _bounded_words(found: Sequence[Estimate | None]) -> str:
+    known = [e.bounded for e in found if e is not None and e.bounded is not None]
+    return f"From the range of scores alone: {interval_words(known)} " if known else ""
 
 
 def _refusals(found: Sequence[Estimate | None]) -> str:
@@ -189,7 +204,7 @@ def _figure(
         return canvas.finish(
             f"Dots: one training run each, its mean over {view.study.evaluation.contexts} held-out "
             f"target contexts (crosses: failed runs at the floor). Bars: "
-            f"{interval_words(row.interval for row in rows)}"
+            f"{interval_words(row.interval for row in rows)}{view.unknown}"
         )
 
 

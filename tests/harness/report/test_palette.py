@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import pytest
 
@@ -35,10 +35,17 @@ def test_colours_stand_out_from_the_page(page: str) -> None:
         assert (light + 0.05) / (dark + 0.05) >= 3.0, style
 
 
-def test_the_same_curriculum_with_other_options_gets_another_shade() -> None:
-    methods = tuple(Method("spgl", 0, 0, label=f"ε {i}") for i in range(4))
+@pytest.mark.parametrize("name", curricula.names())
+@pytest.mark.parametrize("page", [LIGHT_PAGE, DARK_PAGE])
+def test_the_same_curriculum_with_other_options_gets_a_shade_that_can_be_told_apart(
+    name: str, page: str
+) -> None:
+    methods = tuple(Method(name, 0, 0, label=f"ε {i}") for i in range(3))
     found = list(styles(synthetic.study(methods)).values())
-    assert len({style.colour for style in found}) == 4
+    shades = [_luminance(s.colour if page == LIGHT_PAGE else s.dark) + 0.05 for s in found]
+    for first, second in pairwise(shades):
+        assert max(first, second) / min(first, second) > 1.3, found
+    assert found[0].colour == looks(name)[0].colour
 
 
 def test_curricula_from_elsewhere_differ_from_each_other() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from harness.report.document import Claims, Document, Section, Warned
 from harness.report.gather import view_of
 from harness.report.make import write
 from harness.report.render import markdown, page
-from harness.report.sections import claims, closing, curves, results
+from harness.report.sections import aggregates, claims, closing, curves, results
 from harness.report.sections.closing import limitations
 from harness.report.sections.order import document
 from harness.report.view import History, View
@@ -63,17 +64,27 @@ def test_the_sentence_quotes_the_interval_of_the_table(golden_document: Document
 
 def test_an_unfrozen_report_is_watermarked_with_the_reason(golden_document: Document) -> None:
     assert golden_document.exploratory
-    (warned,) = [b for b in section(golden_document, "claims").blocks if isinstance(b, Warned)]
+    warned = section(golden_document, "claims").blocks[0]
+    assert isinstance(warned, Warned), "the reason is read before the claims"
     assert any("not frozen" in item for item in warned.items)
     text = markdown(golden_document)
-    assert "**Exploratory.**" in text
+    assert "**exploratory** · " in text
+    assert text.index("**Exploratory: ") < text.index("- **")
 
 
-def test_captions_name_n_and_the_interval(golden_document: Document) -> None:
-    shown = [f for f in golden_document.figures() if not f.name.startswith(("kl-", "context-"))]
-    assert len(shown) > 15
-    for figure in shown:
-        assert "n = 12" in figure.caption or "runs" in figure.caption, figure.name
+# Pictures of single runs: what is drawn has neither an estimate nor an interval.
+SPREADS = ("kl-", "context-", "time-")
+
+
+def test_captions_name_n_the_interval_and_its_coverage(golden_document: Document) -> None:
+    figures = golden_document.figures()
+    assert len(figures) > 15
+    for figure in figures:
+        if not figure.name.startswith("time-"):
+            assert "n = 12" in figure.caption, figure.name
+        if not figure.name.startswith(SPREADS):
+            assert "95 %" in figure.caption, figure.name
+            assert re.search(r"coverage (\d|not simulated)", figure.caption), figure.name
         assert figure.svg.startswith("<svg")
         assert set(figure.files) == {".svg", ".png"}
 
@@ -106,6 +117,48 @@ def test_failed_and_lost_runs_are_accounted_for_and_bound_the_estimates() -> Non
     assert "What the 1 run without a result would have scored." in limitations(view)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("setups", [ONE, ("point-mass-1", "point-mass-2")])
+def test_whatever_leaves_lost_runs_out_says_so(setups: tuple[str, ...]) -> None:
+    methods = (
+        Method("default", 0.4, 0.05),
+        Method("spgl", 0.8, 0.05, epsilon=0.05, status={1: "missing"}),
+    )
+    made = document(make_view(methods=methods, setups=setups, seeds=12))
+    count = len(setups)
+    words = "1 planned run without a result is" if count == 1 else "2 planned runs without a result"
+    silent = [f.name for f in made.figures() if words not in f.caption]
+    assert all(name.startswith((*SPREADS, "contrasts-")) for name in silent), silent
+    for table in made.tables():
+        if table.name in ("aggregates", "improvement", "sample-efficiency"):
+            assert words in table.caption, table.name
+    (aggregates,) = [t for t in made.tables() if t.name == "aggregates"]
+    bounds = {(r["method"], r["aggregate"]): r["bounds"] for r in aggregates.rows}
+    values = {(r["method"], r["aggregate"]): r["value"] for r in aggregates.rows}
+    low, high = bounds["spgl", "mean"]
+    assert low < values["spgl", "mean"] < high
+    assert bounds["default", "mean"] is None
+
+
+def test_a_declared_look_prints_its_own_level_and_no_coverage_of_another() -> None:
+    """Four of twenty runs are looked at by plan, at an α that rounds to nothing."""
+    plan = synthetic.study(setups=ONE, seeds=20, looks=[5])
+    frames = synthetic.frames(setups=ONE, seeds=20, plan=plan, updates=3)
+    later = frames.runs["seed"] >= 5
+    gone = set(frames.runs.loc[later, "run_id"])
+    frames.runs.loc[later, "status"] = "missing"
+    frames.evaluations = frames.evaluations[~frames.evaluations["run_id"].isin(gone)]
+    frames.updates = frames.updates[~frames.updates["run_id"].isin(gone)]
+    view = view_of(frames, plan, {"point-mass-1": synthetic.setup("point-mass-1")})
+    assert view.analysis.level > 0.9999
+    made = document(view, [claims.claims, claims.verdicts, aggregates.aggregates, curves.learning])
+    text = markdown(made)
+    assert "100%" not in text
+    assert "100 %" not in text
+    assert "99.999" in text
+    assert "simulated coverage" not in text, "the simulations are of 95 % intervals"
+
+
 def test_losing_every_run_of_a_method_is_no_crash() -> None:
     lost = dict.fromkeys(range(6), "crashed-infrastructure")
     methods = (Method("default", 0.4, 0.1), Method("spgl", 0.8, 0.1, status=lost))
@@ -125,6 +178,7 @@ def test_one_curriculum_alone_claims_nothing() -> None:
     made = document(make_view(methods=(Method("default", 0.4, 0.1),), setups=ONE, seeds=3))
     assert not [t for t in made.tables() if t.name == "verdicts" and t.rows]
     assert "nothing to claim" in markdown(made)
+    assert "confirmatory" not in markdown(made)
 
 
 def test_limits_follow_from_facts(golden_view: View) -> None:
@@ -135,6 +189,9 @@ def test_limits_follow_from_facts(golden_view: View) -> None:
     assert "after 60,000 environment steps" in said
     assert "“inconclusive” is not “equal”" in said
     assert "A confirmed finding" in said
+    # 12 runs without one: up to 1 − 0.05^(1/12) of all.
+    assert "up to 22% of the runs of a cell" in said
+    assert "it asks for 100 held-out contexts, here there are 20" in said
 
 
 def test_an_undeclared_look_makes_the_claims_exploratory() -> None:

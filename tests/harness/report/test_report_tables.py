@@ -68,6 +68,15 @@ def test_one_column_has_one_number_of_decimals() -> None:
     assert [show(20.0), show(1.0)] == ["20.0", "1.0"]
 
 
+def test_an_interval_is_printed_with_a_width() -> None:
+    show = span(fixed(2))
+    assert show((0.531, 0.534)) == "0.53100 to 0.53400"
+    assert show((-1.0, 2.5)) == "−1.00 to 2.50"
+    assert show((0.5, 0.5)) == "0.50 to 0.50", (
+        "two equal ends are no interval, and stay as they are"
+    )
+
+
 def test_csv_keeps_values_and_leaves_missing_ones_empty() -> None:
     rows = list(csv.reader(io.StringIO(table(HOSTILE).csv())))
     assert rows == [["label", "mean", "low"], [HOSTILE, "1.5", "1"], ["b", "", ""]]

@@ -12,6 +12,7 @@ from rliable import library
 
 from harness.errors import UserError
 from harness.statistics import bootstrap, estimands, intervals, rliable_adapter
+from harness.statistics.interval import RefusedIntervalError
 from harness.statistics.scores import Scores
 
 NAMES = tuple(estimands.FUNCTIONALS)
@@ -100,6 +101,39 @@ def test_adapter_is_reproducible_where_rliable_is_not() -> None:
         return (*p, profile[0].tobytes(), profile[1].tobytes())
 
     assert run() == run()
+
+
+def test_percentile_intervals_of_a_pair_are_rliables() -> None:
+    rng = np.random.default_rng(3)
+    a, b = _scores(), _scores(seed=1)
+    found = intervals.percentile_pair(a, b, rng, resamples=40_000)
+    theirs = rliable_adapter.probability_of_improvement(a, b, rng, resamples=4_000)
+    mine = found["improvement"]
+    assert mine.estimate == pytest.approx(theirs[0])
+    assert (mine.low, mine.high) == pytest.approx(theirs[1:], abs=0.02)
+    # The difference against a plain loop over resamples.
+    x, y = a.matrix, b.matrix
+    loop = []
+    for _ in range(4_000):
+        rows = [rng.integers(len(v), size=v.shape) for v in (x, y)]
+        one, other = (np.take_along_axis(v, i, 0).mean() for v, i in zip((x, y), rows, strict=True))
+        loop.append(one - other)
+    ends = np.quantile(loop, [0.025, 0.975])
+    width = float(np.diff(ends)[0])
+    mine = found["difference"]
+    assert mine.estimate == pytest.approx(x.mean() - y.mean())
+    assert (mine.low, mine.high) == pytest.approx(tuple(ends), abs=0.05 * width)
+    assert mine.kind == intervals.PERCENTILE
+
+
+def test_percentile_intervals_of_few_or_equal_runs_are_refused() -> None:
+    few = Scores.single_task("m", np.arange(5.0))
+    with pytest.raises(RefusedIntervalError, match="far less often"):
+        intervals.percentile_pair(few, few, np.random.default_rng(0))
+    same = Scores.single_task("m", np.ones(8))
+    assert intervals.percentile_pair(same, same, np.random.default_rng(0)) == {}
+    apart = [Scores.single_task("m", np.linspace(0, 1, 11) + shift) for shift in (0.0, 5.0)]
+    assert list(intervals.percentile_pair(*apart, np.random.default_rng(0))) == ["difference"]
 
 
 def test_unknown_functional_is_a_sentence() -> None:

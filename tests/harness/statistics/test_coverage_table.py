@@ -105,6 +105,35 @@ def test_intervals_carry_their_coverage_and_warn_where_it_is_bad() -> None:
     assert intervals.mean_t(coins, 0.9).coverage is None
 
 
+def test_a_shape_that_was_not_simulated_is_not_called_the_datas() -> None:
+    known = coverage.lookup("wilson", "success", 20, 1, "binary-37")
+    other = coverage.lookup("wilson", "success", 20, 1, "gaussian")
+    assert known is not None
+    assert other is not None
+    assert known.matched
+    assert not other.matched
+    assert other.share == other.worst
+    assert "data of this shape not simulated" in other.sentence()
+
+
+def test_a_difference_has_the_coverage_of_its_worse_side() -> None:
+    rng = np.random.default_rng(0)
+    smooth = Scores.single_task("a", rng.normal(size=20))
+    coin = Scores.single_task("b", (np.arange(20) < 18).astype(float))
+    pair = [intervals.difference_t(x, y) for x, y in ((smooth, coin), (coin, smooth))]
+    alone = coverage.lookup("welch-t", "difference", 20, 1, "binary-90")
+    for interval in pair:
+        assert interval.coverage is not None
+        assert alone is not None
+        assert interval.coverage.share == alone.share
+
+
+def test_coverage_is_only_quoted_at_the_level_that_was_simulated() -> None:
+    assert coverage.at_level(0.95, "max-t", "curve", 10, 1, "gaussian") is not None
+    assert coverage.at_level(0.997, "max-t", "curve", 10, 1, "gaussian") is None
+    assert coverage.at_level(0.95, "max-t", "curve", 10, 1) is None
+
+
 @pytest.mark.parametrize("shape", simulation.SHAPES)
 def test_shapes_are_recognised_from_many_runs(shape: str) -> None:
     values = simulation.draw(shape, 1, 400, 1, np.random.default_rng(0))[0]
@@ -127,6 +156,18 @@ SHOWN = (
     ("Welch *t*, mean", "welch-t", "mean", ("gaussian", "skewed", "bimodal", "binary-90")),
     ("Welch *t*, difference", "welch-t", "difference", ("gaussian", "skewed", "bimodal")),
     ("rliable's percentile, mean", "percentile (rliable)", "mean", ("gaussian", "binary-90")),
+    (
+        "rliable's percentile, difference",
+        "percentile (rliable)",
+        "difference",
+        ("gaussian", "binary-90"),
+    ),
+    (
+        "rliable's percentile, improvement",
+        "percentile (rliable)",
+        "improvement",
+        ("gaussian", "binary-90"),
+    ),
     ("rliable's percentile, IQM", "percentile (rliable)", "iqm", ("gaussian", "bimodal")),
     ("expanded percentile, IQM", "expanded-percentile", "iqm", ("gaussian", "skewed", "bimodal")),
     ("Wilson, success", "wilson", "success", ("binary-37", "binary-90", "fractions")),
@@ -137,7 +178,12 @@ SHOWN = (
         "improvement",
         ("gaussian", "bimodal", "binary-90"),
     ),
-    ("simultaneous *t*, three contrasts", "simultaneous-t", "difference", ("gaussian", "bimodal")),
+    (
+        "simultaneous *t*, three contrasts",
+        "simultaneous-t",
+        "difference",
+        ("gaussian", "bimodal", "binary-90"),
+    ),
     ("profile band", "kolmogorov", "profile", ("gaussian", "bimodal")),
     ("learning-curve band", "max-t", "curve", ("gaussian", "bimodal")),
 )

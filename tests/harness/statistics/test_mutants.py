@@ -15,11 +15,11 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from harness import planning
 from harness.errors import UserError
 from harness.statistics import (
     bootstrap,
     curves,
-    freeze,
     hypothesis_tests,
     improvement,
     missing,
@@ -118,7 +118,7 @@ def check_overlapping_seeds_are_refused() -> None:
     _refuses(lambda: scores.Scores("m", ("a",), (0, 0), np.ones((2, 1))))
     twice = [scores.RunScore("a", 0, 1.0), scores.RunScore("a", 0, 2.0)]
     _refuses(lambda: scores.Scores.from_runs("m", twice))
-    _refuses(lambda: freeze.refuse_overlap(tune=[1, 2], evaluate=[2, 3]))
+    _refuses(lambda: planning.refuse_overlap("pilot", {"1", "2"}, "study", {"2", "3"}))
     rng = np.random.default_rng(0)
     walks = rng.normal(size=(3, 4)).cumsum(axis=1)
     _refuses(lambda: curves.learning_curve(range(4), walks, (0, 0, 1), rng))
@@ -197,7 +197,7 @@ MUTANTS = {
         "if False:",
     ),
     "overlapping seeds, runs": (scores, "if (seed, task) in table:", "if False:"),
-    "overlapping seeds, roles": (freeze, "if seed in owner:", "if False:"),
+    "overlapping seeds, roles": (planning, "if shared:", "if False:"),
     "overlapping seeds, curves": (curves, "if len(set(seeds)) != len(seeds):", "if False:"),
     "signed maximum, contrasts": (multiplicity, "np.abs(means @ weights.T)", "(means @ weights.T)"),
     "signed maximum, band": (

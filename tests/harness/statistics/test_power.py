@@ -6,10 +6,17 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 from statsmodels.stats.power import TTestIndPower
 
 from harness.errors import UserError
-from harness.statistics.power import minimum_detectable_effect, plan, runs_needed, simulate_power
+from harness.statistics.power import (
+    minimum_detectable_effect,
+    plan,
+    runs_needed,
+    simulate_equivalence,
+    simulate_power,
+)
 from harness.statistics.scores import Scores
 
 
@@ -82,6 +89,29 @@ def test_plan_finds_the_analytic_number_of_runs() -> None:
     assert found.detectable == pytest.approx(expected, rel=0.01)
     again = plan(_pilot(2), _family(2), 1.0, 10, np.random.default_rng(0), simulations=4_000)
     assert found == again
+
+
+def test_the_power_of_equivalence_is_the_analytic_one() -> None:
+    """Equal normal methods: 2 Φ_t(margin/SE − t_0.95) − 1, to what a normal approximation is."""
+    runs, margin = 40, 0.8
+    error = np.sqrt(2 / runs)
+    oracle = 2 * stats.norm.cdf(margin / error - stats.t.ppf(0.95, 2 * runs - 2)) - 1
+    found = simulate_equivalence(
+        _pilot(2), _family(2), margin, runs, np.random.default_rng(0), simulations=6_000
+    )
+    assert found == pytest.approx(oracle, abs=0.02)
+    # A margin of nothing is never shown to hold, and a family needs more.
+    rng = np.random.default_rng(0)
+    assert simulate_equivalence(_pilot(2), _family(2), 1e-6, runs, rng) == 0
+    assert simulate_equivalence(_pilot(6), _family(6), margin, runs, rng) < found
+
+
+def test_plan_says_what_it_takes_to_show_equivalence() -> None:
+    made = plan(_pilot(2), _family(2), 0.8, 40, np.random.default_rng(0))
+    assert made.runs_equivalence is not None
+    assert 25 <= made.runs_equivalence <= 31  # (1.28 + 1.67)² · 2 / 0.8² ≈ 27
+    assert made.equivalence_planned > 0.8
+    assert any("found equivalent within that difference" in line for line in made.sentences())
 
 
 def test_plan_is_cautious_about_a_small_pilot_and_says_so() -> None:

@@ -27,7 +27,7 @@ def test_profile_is_rliables() -> None:
     assert band.centre[-1] == 0
     assert (np.diff(band.centre) <= 0).all()
     assert band.simultaneous
-    assert "simultaneous 95% band" in band.caption
+    assert "simultaneous 95 % band" in band.caption
 
 
 @pytest.mark.parametrize("runs", [5, 20, 100])

@@ -17,6 +17,7 @@ from scipy import stats
 
 from harness.statistics import (
     bootstrap,
+    bounded,
     hypothesis_tests,
     multiplicity,
     power,
@@ -201,6 +202,36 @@ def test_equivalence_at_the_boundary(difference: float, sets: int) -> None:
     assert np.mean(np.maximum(above, below) <= 0.05) <= 0.05 + slack(0.05, sets)
     single = verdicts.tost(welch.Moments(*(part[0] for part in moments)), 1.0)
     assert single == pytest.approx(float(np.maximum(above, below)[0]))
+
+
+@sizes(400, 4_000)
+@pytest.mark.parametrize("rate", [0.06, 0.10, 0.15])
+def test_equivalence_without_a_caution_survives_rare_failures(rate: float, sets: int) -> None:
+    """Runs end near 85 or, rarely, at the floor: a t test of ten good runs knows nothing of that.
+
+    One method fails at the given rate, which moves its mean by more than the margin; the other
+    never does. Two one-sided tests are fooled whenever no failure happened to show; a claim of
+    equivalence that carries no caution must not be.
+    """
+    rng = np.random.default_rng(8)
+    margin, floor, top = 4.33, 0.5, 88.0
+    good = np.minimum(rng.normal(85, 1.5, (2, sets, 10, 1)), top)
+    failed = rng.random((sets, 10, 1)) < rate
+    a, b = np.where(failed, floor, good[0]), good[1]
+    assert rate * (85 - floor) > margin
+    moments = welch.difference_moments(a, b)
+    above, _ = welch.one_sided(moments, -margin)
+    _, below = welch.one_sided(moments, margin)
+    equivalent = np.maximum(above, below) <= 0.05
+    uniforms = bounded.uniform_order_statistics(10, 1, 2_000, rng)
+    ends = []
+    for values in (a, b):
+        low, high = bounded.learned_miller_thomas(values, floor, top, 0.95, uniforms)
+        ends.append((values.mean(axis=(1, 2)), low, high))
+    _, low, high = bounded.mover(*ends)
+    unwarned = equivalent & (low >= -margin) & (high <= margin)
+    assert equivalent.mean() > 0.15, "the reason why the caution is there"
+    assert unwarned.mean() <= 0.05
 
 
 @sizes(4_000, 60_000)

@@ -10,7 +10,7 @@ from statsmodels.stats.weightstats import ttost_ind
 
 from harness.errors import UserError
 from harness.statistics import welch
-from harness.statistics.interval import Interval
+from harness.statistics.interval import Interval, level_words
 from harness.statistics.verdicts import Outcome, Verdict, decide, tost
 
 UNIT = st.floats(0, 1)
@@ -74,7 +74,8 @@ def test_sentences() -> None:
     assert _verdict(Outcome.INCONCLUSIVE).sentence() == (
         "On point-mass-2, the runs cannot tell spgl and default apart in mean target return "
         "(difference 0.5, 95% interval −0.25 to 1.25, adjusted p = 0.200, 20 runs each); a true "
-        "difference of 1.1 would have been found with 80% probability, smaller ones less often."
+        "difference of 1.1 would have been found with 80% probability if runs vary as they did "
+        "here, smaller ones less often."
     )
     assert "less than the declared smallest effect of interest (1.5)" in (
         _verdict(Outcome.EQUIVALENT).sentence()
@@ -88,6 +89,33 @@ def test_sentences() -> None:
     assert "unadjusted p" in _verdict(Outcome.WORSE, adjusted=False).sentence()
     blocked = _verdict(Outcome.INCONCLUSIVE, blocked="2 planned runs have no result")
     assert "no verdict on spgl and default" in blocked.sentence()
+
+
+def _bounded(low: float, high: float) -> Interval:
+    return Interval(0.5, low, high, 0.95, "mover-learned-miller-thomas", "difference", 20, 1)
+
+
+def test_an_equivalence_says_what_it_trusts() -> None:
+    wide = _verdict(Outcome.EQUIVALENT, bounded=_bounded(-27.0, 26.0))
+    assert wide.hides_failures
+    assert wide.sentence().endswith(
+        "; this trusts that rare failures would have shown among the runs: assuming nothing but "
+        "the range of scores, the difference lies between −27 and 26."
+    )
+    narrow = _verdict(Outcome.EQUIVALENT, bounded=_bounded(-1.4, 1.4))
+    assert not narrow.hides_failures
+    assert "trusts" not in narrow.sentence()
+    assert "trusts" not in _verdict(Outcome.BETTER, bounded=_bounded(-27.0, 26.0)).sentence()
+    assert _verdict(Outcome.EQUIVALENT).hides_failures, "without a range nothing is known of it"
+
+
+@pytest.mark.parametrize(
+    ("level", "text"), [(0.95, "95"), (0.951, "95.1"), (0.997, "99.7"), (0.999985, "99.999")]
+)
+def test_a_level_is_never_rounded_to_certainty(level: float, text: str) -> None:
+    interval = Interval(0.5, -0.25, 1.25, level, "welch-t", "difference", 20, 1)
+    assert level_words(level) == text
+    assert f"{text}% interval" in _verdict(Outcome.BETTER, interval=interval).sentence()
 
 
 @pytest.mark.parametrize("outcome", list(Outcome))
