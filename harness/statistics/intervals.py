@@ -240,7 +240,9 @@ def bounded_difference(a: Interval, b: Interval) -> Interval:
         runs=min(a.runs, b.runs),
         tasks=a.tasks,
     )
-    return coverage.attach(interval, *(i.coverage.shape for i in (a, b) if i.coverage))
+    # A single interval whose shape was not simulated does not know what its data look like.
+    shapes = [i.coverage.shape if i.coverage.matched else "" for i in (a, b) if i.coverage]
+    return coverage.attach(interval, *shapes)
 
 
 def refuse_few_runs(scores: Scores) -> None:
