@@ -52,7 +52,7 @@ def plan(
     else:
         for scope, said in found.scopes.items():
             where = "all setups" if scope == "suite" else scope
-            for sentence in said.sentences()[:2]:
+            for sentence in said.sentences():
                 out.print(f"{where}: {sentence}", markup=False)
     for sentence in found.notes():
         out.print(sentence, markup=False)

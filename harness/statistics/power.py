@@ -18,7 +18,6 @@ from scipy import optimize, stats
 from harness.errors import UserError
 from harness.statistics import welch
 from harness.statistics.scores import FloatArray, Scores, require_replication
-from harness.statistics.specification import EXPLORATORY_BELOW
 
 RECOMMENDED = 20
 
@@ -119,7 +118,7 @@ class Plan:
         def needed(runs: int | None) -> str:
             return f"{runs} runs" if runs is not None else f"more than {self.limit} runs"
 
-        lines = [
+        return (
             f"To find a difference of {self.effect:g} with {self.power:.0%} power in a family of "
             f"{self.comparisons} comparison{'s' if self.comparisons > 1 else ''}: "
             f"{needed(self.runs)} per cell at the pilot's spread, {needed(self.runs_cautious)} if "
@@ -129,13 +128,7 @@ class Plan:
             f"If the methods are in truth equal, they are found equivalent within that difference "
             f"with a probability of {self.equivalence_planned:.0%}; {self.power:.0%} take "
             f"{needed(self.runs_equivalence)}.",
-        ]
-        if self.planned < EXPLORATORY_BELOW:
-            lines.append(
-                f"Fewer than {EXPLORATORY_BELOW} runs per cell make the report exploratory; "
-                f"{RECOMMENDED} are recommended."
-            )
-        return tuple(lines)
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain values."""

@@ -171,6 +171,7 @@ def test_plan_from_a_pilot(file: Path, tmp_path: Path, study: Study) -> None:
     assert code == 0, said
     assert "point-mass-2: To find a difference of 0.1" in said
     assert "minimum detectable effect" in said
+    assert "found equivalent within that difference" in " ".join(said.split())
     found = json.loads(call("plan", file, "--pilot", tmp_path / "pilot", "--json")[1])
     planned = found["pilot"]["point-mass-2"]
     assert planned["pilot_runs"] == 10
