@@ -75,11 +75,11 @@ class Coverage:
 
     def sentence(self) -> str:
         """Returns the phrase that stands beside the interval in print."""
-        worst = f"{self.worst:.1%} for the worst shape, {shape_words(self.worst_shape)}"
+        worst = f"{100 * self.worst:.1f} % for the worst shape, {shape_words(self.worst_shape)}"
         if not self.matched:
             return f"simulated coverage {worst} ({self.cell}; data of this shape not simulated)"
         return (
-            f"simulated coverage {self.share:.1%} for {shape_words(self.shape)}, {worst} "
+            f"simulated coverage {100 * self.share:.1f} % for {shape_words(self.shape)}, {worst} "
             f"({self.cell})"
         )
 

@@ -72,9 +72,11 @@ def draw_bundles(
     panel.grid(axis="y")
     for bundle in bundles:
         style = bundle.style
+        # A hundred runs as dark as twenty would hide the mean among them.
+        faint = 0.22 * min(1.0, 20 / max(len(bundle.threads), 1))
         for thread in bundle.threads:
             (line,) = panel.plot(
-                thread.x, thread.y, color=style.colour, alpha=0.22, linewidth=0.8, zorder=2, **how
+                thread.x, thread.y, color=style.colour, alpha=faint, linewidth=0.8, zorder=2, **how
             )
             canvas.mark(line, style, thread.tip)
         if bundle.low is not None and bundle.high is not None and bundle.x.size > 1:
