@@ -9,10 +9,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from harness.runner.launch import RunOptions, RunSummary, run, run_cells
+    from harness.runner.launch import RunOptions, RunSummary, examinations, run, run_cells
     from harness.runner.task import Limits
 
-__all__ = ["Limits", "RunOptions", "RunSummary", "run", "run_cells"]
+__all__ = ["Limits", "RunOptions", "RunSummary", "examinations", "run", "run_cells"]
 
 _HOMES = {"Limits": "harness.runner.task"}
 

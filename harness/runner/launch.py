@@ -123,7 +123,8 @@ def run(
     # A study that was frozen and has changed since is refused before anything is started.
     freeze.check(study, root)
     plan = study.model_dump(mode="json")
-    return run_cells(study.name, plan, expand(study), root, options or RunOptions())
+    cells = expand(study)
+    return run_cells(study.name, plan, cells, root, options or RunOptions(), examinations(cells))
 
 
 def run_cells(
@@ -132,6 +133,7 @@ def run_cells(
     cells: Sequence[PlannedCell],
     root: Path,
     options: RunOptions,
+    examined: Mapping[str, str] | None = None,
 ) -> RunSummary:
     """Makes the runs of some cells; `run` for a whole study, and what tuning calls.
 
@@ -141,12 +143,13 @@ def run_cells(
         cells: What to run.
         root: The results folder.
         options: Where and how to run it.
+        examined: From `examinations`; the manifest keeps it.
     """
     began = time.monotonic()
     _check(options)
     store = RunStore(root)
     asked = [(cell.label, cell.cell, cell.seeds) for cell in cells]
-    manifest = store.extend_manifest(name, plan, asked, _examinations(cells))
+    manifest = store.extend_manifest(name, plan, asked, examined)
     store.ledger.append("run", executor=options.executor, plan=manifest.plan_digest)
     logs.file_orphans(
         store, (holder.facts.get("attempt", "") for holder in Leases(store.root).live().values())
@@ -198,7 +201,7 @@ def run_cells(
     return summary
 
 
-def _examinations(cells: Sequence[PlannedCell]) -> dict[str, str]:
+def examinations(cells: Sequence[PlannedCell]) -> dict[str, str]:
     """Returns the hash of what each cell is examined on; many cells share it."""
     import envs
     from harness.training.examination import examination_digest

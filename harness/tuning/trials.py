@@ -11,7 +11,7 @@ import numpy as np
 import envs
 from harness.errors import UserError
 from harness.records import Status
-from harness.runner import RunOptions, run_cells
+from harness.runner import RunOptions, examinations, run_cells
 from harness.scores import Scale, scale_of
 from harness.seeding import RunSeed
 from harness.statistics import estimands
@@ -68,7 +68,7 @@ def run_configuration(
         StoppedError: The user asked to stop before they were done.
     """
     plan = {"search": search.name, "study": search.study.model_dump(mode="json")}
-    summary = run_cells(search.name, plan, cells, search.folder, options)
+    summary = run_cells(search.name, plan, cells, search.folder, options, examinations(cells))
     if summary.interrupted and not summary.complete:
         raise StoppedError
     return scores_of(search, cells[-1])

@@ -41,3 +41,11 @@ def test_large_studies_run_with_a_tiny_budget(name: str, tmp_path: Path) -> None
     made = CliRunner().invoke(app, ["report", str(file), "--results", str(results)])
     assert made.exit_code == 0, made.output
     assert (results / name / "report" / "index.html").stat().st_size > 100_000
+    # What the policies were examined on is in the manifest, cell by cell, and in the report.
+    manifest = found.manifest
+    assert manifest.examinations.keys() == manifest.cells.keys()
+    assert len(set(manifest.examinations.values())) == len(data["setups"])
+    text = (results / name / "report" / "report.md").read_text(encoding="utf-8")
+    assert all(hashed in text for hashed in manifest.examinations.values())
+    for fact in ("code", "versions", "hardware"):
+        assert f"{fact} of {len(found.runs)} runs: " in text
