@@ -212,7 +212,7 @@ def interval_words(found: Iterable[Interval | None]) -> str:
 def percentile_words(found: Iterable[Interval | None]) -> str:
     """Returns what captions say of the intervals that other papers print; empty without any."""
     known = [item for item in found if item is not None]
-    return f" For comparison, as other papers print it: {interval_words(known)}" if known else ""
+    return f"\nFor comparison, as other papers print it: {interval_words(known)}" if known else ""
 
 
 def coverage_words(found: Sequence[Interval]) -> str:

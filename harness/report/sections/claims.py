@@ -159,16 +159,16 @@ def verdict_columns(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
         Column("low", "low", where="csv"),
         Column("high", "high", where="csv"),
         Column("interval_kind", "kind", where="csv"),
+        Column("p", "p (Welch)", p_value, number=True),
+        Column("adjusted_p", "adjusted p", p_value, number=True),
+        Column("permutation_p", "p (permutation)", p_value, number=True),
+        Column("equivalence_p", "adjusted p (equivalence)", p_value, number=True),
         Column("bounded", "from the range alone", span(show), number=True, where="shown"),
         Column("bounded_low", "", where="csv"),
         Column("bounded_high", "", where="csv"),
         Column("percentile", "percentile (other papers)", span(show), True, where="shown"),
         Column("percentile_low", "", where="csv"),
         Column("percentile_high", "", where="csv"),
-        Column("p", "p (Welch)", p_value, number=True),
-        Column("adjusted_p", "adjusted p", p_value, number=True),
-        Column("permutation_p", "p (permutation)", p_value, number=True),
-        Column("equivalence_p", "adjusted p (equivalence)", p_value, number=True),
         Column("smallest_effect", "smallest effect", show, number=True),
         Column("mde", "detectable", show, number=True),
         Column("needed", "n needed", count, number=True),
@@ -212,7 +212,7 @@ def _bounded_words(family: list[ContrastResult]) -> str:
     if not known:
         return ""
     return (
-        f" “From the range alone”: {interval_words(known)} Each holds by itself and assumes "
+        f"\n“From the range alone”: {interval_words(known)} Each holds by itself and assumes "
         "nothing of the scores but their declared range, so it allows for failures too rare to "
         "have shown."
     )

@@ -138,12 +138,12 @@ def _rliable_words(found: Sequence[Estimate | None]) -> str:
     known = [e.rliable for e in found if e is not None and e.rliable is not None]
     if not known:
         return "The percentile bootstrap of other papers is refused at so few runs. "
-    return f"For comparison: {interval_words(known)} "
+    return f"\nFor comparison, as other papers print it: {interval_words(known)} "
 
 
 def _bounded_words(found: Sequence[Estimate | None]) -> str:
     known = [e.bounded for e in found if e is not None and e.bounded is not None]
-    return f"From the range of scores alone: {interval_words(known)} " if known else ""
+    return f"\nFrom the range of scores alone: {interval_words(known)} " if known else ""
 
 
 def _refusals(found: Sequence[Estimate | None]) -> str:
