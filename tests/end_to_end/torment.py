@@ -30,6 +30,9 @@ def torment(start: Start, root: Path, kills: int, rng: np.random.Generator) -> C
     """
     counts: Counter[str] = Counter()
     failures: Counter[str] = Counter()
+    # Who dies is drawn beforehand: left to each moment, some torments would spare all runners.
+    runners = max(1, round(0.35 * kills))
+    fate = rng.permutation(["runner"] * runners + ["worker"] * (kills - runners))
     runner = start()
     while counts.total() < kills:
         time.sleep(float(rng.uniform(0.0, 0.8)))
@@ -40,7 +43,7 @@ def torment(start: Start, root: Path, kills: int, rng: np.random.Generator) -> C
         if not victims:
             continue
         fit = [pid for pid, held in victims.items() if _may_fail(held, failures)]
-        if rng.random() < 0.35:
+        if fate[counts.total()] == "runner":
             _kill(runner.pid)
             runner.communicate()
             counts["runner"] += 1
