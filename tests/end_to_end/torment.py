@@ -19,8 +19,10 @@ from harness.runner.policy import RETRIES
 Start = Callable[[], "subprocess.Popen[str]"]
 
 
-def torment(start: Start, root: Path, kills: int, rng: np.random.Generator) -> Counter[str]:
-    """Kills `kills` times while a study runs, then lets it finish.
+def torment(
+    start: Start, root: Path, kills: int, runners: int, rng: np.random.Generator
+) -> Counter[str]:
+    """Kills `kills` times while a study runs, `runners` of them its runner, then lets it finish.
 
     A worker is spared when one of its runs has already been failed as often as it may be: what is
     tested is that nothing is lost, not that a third failure is final.
@@ -31,7 +33,6 @@ def torment(start: Start, root: Path, kills: int, rng: np.random.Generator) -> C
     counts: Counter[str] = Counter()
     failures: Counter[str] = Counter()
     # Who dies is drawn beforehand: left to each moment, some torments would spare all runners.
-    runners = max(1, round(0.35 * kills))
     fate = rng.permutation(["runner"] * runners + ["worker"] * (kills - runners))
     runner = start()
     while counts.total() < kills:
