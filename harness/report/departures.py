@@ -30,7 +30,7 @@ def departures(
     said = [f"{frozen.broken[:1].upper()}{frozen.broken[1:]}."] if frozen.broken else []
     known = _known_before(frozen, runs, history)
     if len(known) > frozen.versions[-1].known:
-        said.append(_too_late(frozen, len(known), len(planned(runs)), history, known))
+        said.append(_too_late(frozen, known, len(planned(runs)), history))
     changed = freeze.undeclared(frozen, study)
     if changed:
         rest = len(changed) - 1
@@ -55,11 +55,11 @@ def _known_before(frozen: Frozen, runs: pd.DataFrame, history: History) -> set[s
     return {run for run, time in times if datetime.fromisoformat(time) < froze}
 
 
-def _too_late(frozen: Frozen, known: int, total: int, history: History, which: set[str]) -> str:
-    sources = Counter(history.sources[run] for run in which if run in history.sources)
+def _too_late(frozen: Frozen, known: set[str], total: int, history: History) -> str:
+    sources = Counter(history.sources[run] for run in known if run in history.sources)
     taken = "; ".join(f"{n} taken over from {name}" for name, n in sorted(sources.items()))
     return (
-        f"{known} of the {total} planned runs had finished before the plan was "
+        f"{len(known)} of the {total} planned runs had finished before the plan was "
         f"{'frozen' if len(frozen.versions) == 1 else 'last amended'}"
         f"{f' ({taken})' if taken else ''}: their outcome could be known when it was made."
     )

@@ -216,10 +216,10 @@ def provenance_of(
             )
         )
     asked = planned(results.runs)
-    for column, words in (("code", "code"), ("versions", "versions"), ("hardware", "hardware")):
+    for column in ("code", "versions", "hardware"):
         for text, runs in asked[column].dropna().astype(str).value_counts().items():
             several = "s" if runs > 1 else ""
-            rows += [(f"{words} of {runs} run{several}", str(text))] if text else []
+            rows += [(f"{column} of {runs} run{several}", str(text))] if text else []
     for setup in dict.fromkeys(asked["setup"]):
         cells = {cell for cell, known in manifest.cells.items() if known.setup == setup}
         hashes = {manifest.examinations[cell] for cell in cells & manifest.examinations.keys()}

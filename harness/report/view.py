@@ -194,6 +194,15 @@ def slug(text: str) -> str:
     return "".join(c if c.isalnum() or c in "-_" else "-" for c in text)
 
 
+def interval_cells(
+    interval: Interval | None, shown: str, prefix: str = ""
+) -> dict[str, tuple[float, float] | float | None]:
+    """Returns an interval as a row of a table holds it: both ends to show, and each for the CSV."""
+    ends = None if interval is None else (interval.low, interval.high)
+    low, high = ends or (None, None)
+    return {shown: ends, f"{prefix}low": low, f"{prefix}high": high}
+
+
 def interval_words(found: Iterable[Interval | None]) -> str:
     """Returns what a caption says of its intervals: level, kind, n and simulated coverage."""
     known = [item for item in found if item is not None]

@@ -161,14 +161,10 @@ def simulate_power(
         inflate: Factor on the pilot's spread.
         simulations: Simulated studies; the power is averaged over which comparison differs.
     """
-    # Comparisons of one method share its runs, as they will in the study.
-    names = dict.fromkeys([b for _, b in family] + [a for a, _ in family])
-    values = {name: _simulate(pilot[name], runs, simulations, inflate, rng) for name in names}
     # A family member's p-value under no effect and under the effect, from the same runs.
     null = np.empty((len(family), simulations))
     shifted = np.empty_like(null)
-    for row, (a, b) in enumerate(family):
-        moments = welch.difference_moments(values[a], values[b])
+    for row, moments in enumerate(_differences(pilot, family, runs, simulations, inflate, rng)):
         null[row] = welch.p_value(moments)
         shifted[row] = welch.p_value(moments, -effect)
     found = 0.0
@@ -200,15 +196,27 @@ def simulate_equivalence(
         alpha: Family-wise level.
         simulations: Simulated studies.
     """
-    names = dict.fromkeys([b for _, b in family] + [a for a, _ in family])
-    values = {name: _simulate(pilot[name], runs, simulations, 1.0, rng) for name in names}
     p = np.empty((len(family), simulations))
-    for row, (a, b) in enumerate(family):
-        moments = welch.difference_moments(values[a], values[b])
+    for row, moments in enumerate(_differences(pilot, family, runs, simulations, 1.0, rng)):
         above, _ = welch.one_sided(moments, -margin)
         _, below = welch.one_sided(moments, margin)
         p[row] = np.maximum(above, below)
     return float(np.mean([_holm_rejects(p, row, alpha) for row in range(len(family))]))
+
+
+def _differences(
+    pilot: Mapping[str, Scores],
+    family: Pairs,
+    runs: int,
+    simulations: int,
+    inflate: float,
+    rng: np.random.Generator,
+) -> list[welch.Moments]:
+    """Returns every comparison's difference in each simulated study of equal methods."""
+    # Comparisons of one method share its runs, as they will in the study.
+    names = dict.fromkeys([b for _, b in family] + [a for a, _ in family])
+    values = {name: _simulate(pilot[name], runs, simulations, inflate, rng) for name in names}
+    return [welch.difference_moments(values[a], values[b]) for a, b in family]
 
 
 def _simulate(

@@ -100,11 +100,12 @@ class Verdict:
                 f"{self.power:.0%} probability if runs vary as they did here, smaller ones less "
                 f"often"
             )
-        elif self.outcome is Outcome.EQUIVALENT and self.hides_failures and self.bounded:
-            text += (
-                f"; this trusts that rare failures would have shown among the runs: assuming "
-                f"nothing but the range of scores, the difference lies between "
+        elif self.outcome is Outcome.EQUIVALENT and self.hides_failures:
+            text += "; this trusts that rare failures would have shown among the runs" + (
+                f": assuming nothing but the range of scores, the difference lies between "
                 f"{_number(self.bounded.low)} and {_number(self.bounded.high)}"
+                if self.bounded
+                else ", and no range of scores is declared that would bound their effect"
             )
         return f"{text}." if self.confirmatory else f"Exploratory: {text[0].lower()}{text[1:]}."
 

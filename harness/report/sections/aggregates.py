@@ -11,7 +11,14 @@ from harness.report.document import Block, Figures, Section, TableBlock, Text
 from harness.report.figures.lines import Bundle, draw_bundles
 from harness.report.figures.rows import Reference, Row, draw_rows, height_of
 from harness.report.tables import Column, Table, fixed, span
-from harness.report.view import View, interval_words, percentile_words, scope_words, slug
+from harness.report.view import (
+    View,
+    interval_cells,
+    interval_words,
+    percentile_words,
+    scope_words,
+    slug,
+)
 from harness.statistics import coverage, estimates, profiles
 from harness.statistics.estimates import Estimate
 from harness.statistics.specification import NORMALISED, SUITE
@@ -81,13 +88,9 @@ def _table(view: View, found: dict[tuple[str, str], Estimate]) -> Table:
                 "method": label,
                 "aggregate": FUNCTIONALS[name],
                 "value": item.value,
-                "interval": _pair(item.interval),
-                "low": item.interval.low if item.interval else None,
-                "high": item.interval.high if item.interval else None,
+                **interval_cells(item.interval, "interval"),
                 "kind": item.interval.kind if item.interval else None,
-                "rliable": _pair(item.rliable),
-                "rliable_low": item.rliable.low if item.rliable else None,
-                "rliable_high": item.rliable.high if item.rliable else None,
+                **interval_cells(item.rliable, "rliable", "rliable_"),
                 "runs": item.runs,
                 "bounds": _extremes(view, item),
             }
@@ -136,15 +139,6 @@ def _extremes(view: View, item: Estimate) -> tuple[float, float] | None:
     if item.worst is None or item.best is None:
         return None
     return item.worst, item.best
-
-
-def _pair(interval: Any) -> tuple[float, float] | None:
-    return None if interval is None else (interval.low, interval.high)
-
-
-def _end(interval: Any, which: int) -> float | None:
-    pair = _pair(interval)
-    return None if pair is None else pair[which]
 
 
 def _figure(view: View, found: dict[tuple[str, str], Estimate], functional: str) -> Figure | None:
@@ -219,12 +213,8 @@ def improvement(view: View) -> Section:
                     "control": item.comparison.control,
                     "setup": scope_words(scope),
                     "probability": interval.estimate if interval else None,
-                    "interval": _pair(interval),
-                    "low": interval.low if interval else None,
-                    "high": interval.high if interval else None,
-                    "percentile": _pair(item.percentile_improvement),
-                    "percentile_low": _end(item.percentile_improvement, 0),
-                    "percentile_high": _end(item.percentile_improvement, 1),
+                    **interval_cells(interval, "interval"),
+                    **interval_cells(item.percentile_improvement, "percentile", "percentile_"),
                     "note": interval.note if interval else " ".join(item.refusals),
                 }
             )

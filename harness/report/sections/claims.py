@@ -9,7 +9,7 @@ from typing import Any
 from harness.report.document import Block, Claim, Claims, Figures, Section, TableBlock, Text, Warned
 from harness.report.figures.rows import Reference, Row, draw_rows, height_of
 from harness.report.tables import Column, Table, count, fitted, p_value, span
-from harness.report.view import View, interval_words, percentile_words, scope_words
+from harness.report.view import View, interval_cells, interval_words, percentile_words, scope_words
 from harness.statistics.contrasts import ContrastResult
 from harness.statistics.verdicts import Outcome
 
@@ -110,7 +110,6 @@ def verdict_rows(view: View) -> list[dict[str, Any]]:
     rows = []
     for item in _family(view):
         verdict, interval = item.verdict, item.simultaneous or item.interval
-        ends = (interval.low, interval.high) if interval is not None else None
         rows.append(
             {
                 "setup": scope_words(item.comparison.scope),
@@ -118,16 +117,10 @@ def verdict_rows(view: View) -> list[dict[str, Any]]:
                 "control": item.comparison.control,
                 "verdict": verdict.outcome.value,
                 "difference": interval.estimate if interval is not None else None,
-                "interval": ends,
-                "low": ends[0] if ends else None,
-                "high": ends[1] if ends else None,
+                **interval_cells(interval, "interval"),
                 "interval_kind": interval.kind if interval is not None else None,
-                "bounded": verdict.bounded and (verdict.bounded.low, verdict.bounded.high),
-                "bounded_low": verdict.bounded.low if verdict.bounded else None,
-                "bounded_high": verdict.bounded.high if verdict.bounded else None,
-                "percentile": item.percentile and (item.percentile.low, item.percentile.high),
-                "percentile_low": item.percentile.low if item.percentile else None,
-                "percentile_high": item.percentile.high if item.percentile else None,
+                **interval_cells(verdict.bounded, "bounded", "bounded_"),
+                **interval_cells(item.percentile, "percentile", "percentile_"),
                 "p": item.test.p_value if item.test is not None else None,
                 "adjusted_p": item.adjusted_p,
                 "permutation_p": item.sensitivity.p_value if item.sensitivity else None,

@@ -19,7 +19,7 @@ from harness.report.figures.lines import (
 )
 from harness.report.figures.rows import Row, Seed, draw_rows, height_of
 from harness.report.tables import Column, Table, count, fixed, span
-from harness.report.view import View, interval_words, percentile_words, slug
+from harness.report.view import View, interval_cells, interval_words, percentile_words, slug
 from harness.scores import MEASURED, UNRESOLVED
 from harness.statistics import coverage
 from harness.statistics.curves import learning_curve
@@ -128,18 +128,14 @@ def _table(view: View) -> Table:
                     "setup": setup,
                     "method": label,
                     "auc": area.value if area else None,
-                    "auc_interval": _pair(area),
-                    "auc_low": area.interval.low if area and area.interval else None,
-                    "auc_high": area.interval.high if area and area.interval else None,
-                    "auc_rliable": _papers(area),
-                    "auc_rliable_low": area.rliable.low if area and area.rliable else None,
-                    "auc_rliable_high": area.rliable.high if area and area.rliable else None,
+                    **interval_cells(area.interval if area else None, "auc_interval", "auc_"),
+                    **interval_cells(area.rliable if area else None, "auc_rliable", "auc_rliable_"),
                     "runs": len(mine),
                     "reached": int(mine["steps_to_threshold"].notna().sum()),
                     "steps": reached.value if reached else None,
-                    "steps_interval": _pair(reached),
-                    "steps_low": reached.interval.low if reached and reached.interval else None,
-                    "steps_high": reached.interval.high if reached and reached.interval else None,
+                    **interval_cells(
+                        reached.interval if reached else None, "steps_interval", "steps_"
+                    ),
                 }
             )
     return Table(
@@ -178,16 +174,6 @@ def _table(view: View) -> Table:
         ),
         rows,
     )
-
-
-def _pair(item: Any) -> tuple[float, float] | None:
-    return (
-        None if item is None or item.interval is None else (item.interval.low, item.interval.high)
-    )
-
-
-def _papers(item: Any) -> tuple[float, float] | None:
-    return None if item is None or item.rliable is None else (item.rliable.low, item.rliable.high)
 
 
 def _area(view: View, setup: str) -> Figure | None:

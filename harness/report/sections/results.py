@@ -9,7 +9,7 @@ from harness.report.canvas import Figure
 from harness.report.document import Block, Figures, Section, TableBlock, Text
 from harness.report.figures.rows import Reference, Row, Seed, draw_rows, height_of
 from harness.report.tables import Column, Table, fitted, fixed, number, p_value, percent, span
-from harness.report.view import View, interval_words, slug
+from harness.report.view import View, interval_cells, interval_words, percentile_words, slug
 from harness.scores import MEASURED, UNRESOLVED
 from harness.statistics.estimates import Estimate
 from harness.statistics.paper import PaperRow
@@ -108,26 +108,16 @@ def _row(view: View, setup: str, label: str, paper: PaperRow | None) -> dict[str
         "cvar": _value(view.estimate(label, setup, "cvar")),
         "bounds": None,
     }
-    row |= _ends("", score.interval if score else None)
-    row |= _ends("bounded", score.bounded if score else None)
-    row |= _ends("rliable", score.rliable if score else None)
-    row |= _ends("success", success.interval if success else None)
-    row["success_interval"] = row.pop("success_ends")
-    row |= _ends("success_rliable", success.rliable if success else None)
-    row["success_rliable"] = row.pop("success_rliable_ends")
-    row["interval"] = row.pop("ends")
-    row["bounded"] = row.pop("bounded_ends")
-    row["rliable"] = row.pop("rliable_ends")
+    row |= interval_cells(score.interval if score else None, "interval")
+    row |= interval_cells(score.bounded if score else None, "bounded", "bounded_")
+    row |= interval_cells(score.rliable if score else None, "rliable", "rliable_")
+    row |= interval_cells(success.interval if success else None, "success_interval", "success_")
+    row |= interval_cells(
+        success.rliable if success else None, "success_rliable", "success_rliable_"
+    )
     if score is not None and score.worst is not None and score.best is not None:
         row["bounds"] = (score.worst, score.best)
     return row
-
-
-def _ends(prefix: str, interval: Any) -> dict[str, Any]:
-    start = f"{prefix}_" if prefix else ""
-    low, high = (interval.low, interval.high) if interval is not None else (None, None)
-    both = None if interval is None else (low, high)
-    return {f"{start}ends": both, f"{start}low": low, f"{start}high": high}
 
 
 def _value(item: Estimate | None) -> float | None:
@@ -138,7 +128,7 @@ def _rliable_words(found: Sequence[Estimate | None]) -> str:
     known = [e.rliable for e in found if e is not None and e.rliable is not None]
     if not known:
         return "The percentile bootstrap of other papers is refused at so few runs. "
-    return f"\nFor comparison, as other papers print it: {interval_words(known)} "
+    return f"{percentile_words(known)} "
 
 
 def _bounded_words(found: Sequence[Estimate | None]) -> str:

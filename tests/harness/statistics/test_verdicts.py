@@ -107,6 +107,9 @@ def test_an_equivalence_says_what_it_trusts() -> None:
     assert "trusts" not in narrow.sentence()
     assert "trusts" not in _verdict(Outcome.BETTER, bounded=_bounded(-27.0, 26.0)).sentence()
     assert _verdict(Outcome.EQUIVALENT).hides_failures, "without a range nothing is known of it"
+    unbounded = _verdict(Outcome.EQUIVALENT).sentence()
+    assert "; this trusts that rare failures would have shown among the runs, and no" in unbounded
+    assert unbounded.endswith("no range of scores is declared that would bound their effect.")
 
 
 @pytest.mark.parametrize(
