@@ -127,8 +127,9 @@ def _wait_for_training(pid: int) -> None:
 
 
 def test_interrupt_leaves_no_traceback() -> None:
+    # The largest study: its estimate takes half a minute, so that the signal never comes too late.
     process = subprocess.Popen(
-        [sys.executable, "-m", "harness", "check", "studies/quick.yaml"],
+        [sys.executable, "-m", "harness", "check", "studies/paper.yaml"],
         cwd=ROOT,
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
@@ -138,7 +139,7 @@ def test_interrupt_leaves_no_traceback() -> None:
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=30)
     assert "Traceback" not in stderr
-    assert process.returncode in (130, 0)
+    assert process.returncode == 130
 
 
 def test_completion_knows_the_commands() -> None:
