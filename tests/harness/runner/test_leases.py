@@ -44,20 +44,28 @@ def test_progress_is_seen_by_others(leases, tmp_path):
 
 
 _RACE = """
-import sys, time
+import sys
 from harness.runner.leases import Leases
 leases = Leases(sys.argv[1])
-while time.time() < float(sys.argv[2]): pass
-print(sum(leases.acquire(f"run{i}") is not None for i in range(200)))
-time.sleep(2)
+print("ready", flush=True)
+sys.stdin.readline()
+print(sum(leases.acquire(f"run{i}") is not None for i in range(200)), flush=True)
+sys.stdin.readline()
 """
 
 
 def test_a_race_has_one_winner(tmp_path):
-    start = str(time.time() + 6)
-    command = [sys.executable, "-c", _RACE, str(tmp_path), start]
-    racers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    won = [int(racer.communicate()[0]) for racer in racers]
+    command = [sys.executable, "-c", _RACE, str(tmp_path)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    racers = [subprocess.Popen(command, **pipes) for _ in range(3)]
+    assert [racer.stdout.readline() for racer in racers] == ["ready\n"] * 3
+    for racer in racers:
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
+    # Nobody leaves before all have raced: the lease of a dead process is free.
+    won = [int(racer.stdout.readline()) for racer in racers]
+    for racer in racers:
+        racer.communicate("leave\n")
     assert sum(won) == 200
 
 
