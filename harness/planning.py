@@ -29,7 +29,9 @@ from harness.statistics.power import (
     plan,
     runs_needed,
 )
+from harness.statistics.rehearsal import Design
 from harness.statistics.scores import RunScore, Scores
+from harness.statistics.sequential import schedule
 from harness.statistics.specification import EXPLORATORY_BELOW, NORMALISED, SUITE
 from harness.store import Ledger, load_results
 from harness.study.expand import expand
@@ -65,6 +67,7 @@ class Forecast:
         effect: Smallest effect of interest on the normalised score.
         family: Number of declared comparisons.
         power: Wanted power.
+        paired: Whether pairs of runs are declared.
         spreads: Without a pilot: one row per assumed spread.
         scopes: With a pilot: what it says per setup, or for the suite.
     """
@@ -74,17 +77,24 @@ class Forecast:
     effect: float
     family: int
     power: float
+    paired: bool = False
     spreads: tuple[Spread, ...] = ()
     scopes: Mapping[str, Plan] | None = None
 
     def notes(self) -> tuple[str, ...]:
         """Returns what holds whatever the spread."""
-        if self.planned < EXPLORATORY_BELOW:
-            return (
-                f"Fewer than {EXPLORATORY_BELOW} runs per cell make the report exploratory; "
-                f"{RECOMMENDED} are recommended.",
+        notes = []
+        if self.paired and self.scopes is None:
+            notes.append(
+                "Pairs are declared; how alike they are is not known, and this takes them for "
+                "unrelated. A pilot with --pilot shows it."
             )
-        return ()
+        if self.planned < EXPLORATORY_BELOW:
+            notes.append(
+                f"Fewer than {EXPLORATORY_BELOW} runs per cell make the report exploratory; "
+                f"{RECOMMENDED} are recommended."
+            )
+        return tuple(notes)
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain values."""
@@ -120,11 +130,12 @@ def forecast(study: Study, pilot: Path | None = None, power: float = 0.8) -> For
         "effect": study.statistics.smallest_effect,
         "family": family,
         "power": power,
+        "paired": study.statistics.paired,
     }
     if pilot is not None:
         return Forecast(**facts, scopes=_from_pilot(study, pilot, power, scopes))
     tasks = len(study.setups) if scopes == (SUITE,) else 1
-    alpha = study.statistics.alpha / family
+    alpha = _last_level(study) / family
     rows = tuple(
         Spread(
             spread,
@@ -134,6 +145,14 @@ def forecast(study: Study, pilot: Path | None = None, power: float = 0.8) -> For
         for spread in SPREADS
     )
     return Forecast(**facts, spreads=rows)
+
+
+def _last_level(study: Study) -> float:
+    """Returns what declared looks leave of alpha for the last one, which is planned with."""
+    declared = study.statistics
+    if not declared.looks:
+        return declared.alpha
+    return schedule(study.seeds.count, declared.looks, declared.alpha).alphas[-1]
 
 
 def _scopes(study: Study) -> tuple[str, ...]:
@@ -190,11 +209,15 @@ def _from_pilot(
         share = len(family) / (len(declared) * len(scopes))
         planned[scope] = plan(
             scores,
-            family,
-            study.statistics.smallest_effect,
+            Design(
+                family,
+                study.statistics.smallest_effect,
+                study.statistics.alpha * share,
+                study.statistics.paired,
+                study.statistics.looks,
+            ),
             study.seeds.count,
             np.random.default_rng(study_sequence(study.seeds.root, StudyRole.BOOTSTRAP, 2, i)),
-            alpha=study.statistics.alpha * share,
             power=power,
             limit=LIMIT,
         )

@@ -9,7 +9,7 @@ from harness.errors import UserError
 from harness.statistics import contrasts, intervals, multiplicity
 from harness.statistics.contrasts import Comparison, ContrastResult, Evidence, Measured
 from harness.statistics.interval import Interval
-from harness.statistics.scores import Scores, paired
+from harness.statistics.scores import Scores, on_common_seeds
 from harness.statistics.specification import (
     NORMALISED,
     RAW,
@@ -54,7 +54,7 @@ def _comparisons(table: Table) -> list[Comparison]:
                 a = table.scores("observed", method, scope, column)
                 b = table.scores("observed", control, scope, column)
                 if spec.paired and a is not None and b is not None:
-                    a, b = paired(a, b)
+                    a, b = on_common_seeds([a, b])
                 found.append(
                     Comparison(
                         method=method,

@@ -1,14 +1,12 @@
 """How many runs are needed, and what a study as specified can detect.
 
-The wanted number is found by simulating the analysis that will be made: the whole family of
-declared comparisons, Welch tests, Holm. The pilot lends its residuals, task by task, not its
-differences: an observed effect is no guide to the true one.
+With a pilot the wanted number is found by simulating the analysis that will be made (`rehearsal`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -17,7 +15,8 @@ from scipy import optimize, stats
 
 from harness.errors import UserError
 from harness.statistics import welch
-from harness.statistics.scores import FloatArray, Scores, require_replication
+from harness.statistics.rehearsal import Design, simulate_equivalence, simulate_power
+from harness.statistics.scores import Scores, on_common_seeds, require_replication
 
 RECOMMENDED = 20
 
@@ -135,128 +134,12 @@ class Plan:
         return asdict(self)
 
 
-Pairs = Sequence[tuple[str, str]]
-
-
-def simulate_power(
-    pilot: Mapping[str, Scores],
-    family: Pairs,
-    effect: float,
-    runs: int,
-    rng: np.random.Generator,
-    *,
-    alpha: float = 0.05,
-    inflate: float = 1.0,
-    simulations: int = 2_000,
-) -> float:
-    """Returns the power for one comparison that truly differs by `effect` while the others do not.
-
-    Args:
-        pilot: Pilot scores by method, all on the same tasks.
-        family: The declared comparisons: (method, what it is compared with).
-        effect: True difference of the mean over tasks.
-        runs: Runs per cell of the study to be.
-        rng: Source of the simulated studies.
-        alpha: Family-wise level.
-        inflate: Factor on the pilot's spread.
-        simulations: Simulated studies; the power is averaged over which comparison differs.
-    """
-    # A family member's p-value under no effect and under the effect, from the same runs.
-    null = np.empty((len(family), simulations))
-    shifted = np.empty_like(null)
-    for row, moments in enumerate(_differences(pilot, family, runs, simulations, inflate, rng)):
-        null[row] = welch.p_value(moments)
-        shifted[row] = welch.p_value(moments, -effect)
-    found = 0.0
-    for row in range(len(family)):
-        members = null.copy()
-        members[row] = shifted[row]
-        found += float(np.mean(_holm_rejects(members, row, alpha)))
-    return found / len(family)
-
-
-def simulate_equivalence(
-    pilot: Mapping[str, Scores],
-    family: Pairs,
-    margin: float,
-    runs: int,
-    rng: np.random.Generator,
-    *,
-    alpha: float = 0.05,
-    simulations: int = 2_000,
-) -> float:
-    """Returns the share of equivalences that are found when all methods are in truth equal.
-
-    Args:
-        pilot: Pilot scores by method, all on the same tasks.
-        family: The declared comparisons: (method, what it is compared with).
-        margin: The smallest effect of interest.
-        runs: Runs per cell of the study to be.
-        rng: Source of the simulated studies.
-        alpha: Family-wise level.
-        simulations: Simulated studies.
-    """
-    p = np.empty((len(family), simulations))
-    for row, moments in enumerate(_differences(pilot, family, runs, simulations, 1.0, rng)):
-        above, _ = welch.one_sided(moments, -margin)
-        _, below = welch.one_sided(moments, margin)
-        p[row] = np.maximum(above, below)
-    return float(np.mean([_holm_rejects(p, row, alpha) for row in range(len(family))]))
-
-
-def _differences(
-    pilot: Mapping[str, Scores],
-    family: Pairs,
-    runs: int,
-    simulations: int,
-    inflate: float,
-    rng: np.random.Generator,
-) -> list[welch.Moments]:
-    """Returns every comparison's difference in each simulated study of equal methods."""
-    # Comparisons of one method share its runs, as they will in the study.
-    names = dict.fromkeys([b for _, b in family] + [a for a, _ in family])
-    values = {name: _simulate(pilot[name], runs, simulations, inflate, rng) for name in names}
-    return [welch.difference_moments(values[a], values[b]) for a, b in family]
-
-
-def _simulate(
-    scores: Scores, runs: int, simulations: int, inflate: float, rng: np.random.Generator
-) -> FloatArray:
-    """Draws runs from the pilot's residuals, smoothed so that few pilot runs do not repeat."""
-    count = scores.runs
-    residuals = scores.matrix - scores.matrix.mean(axis=0)
-    picked = rng.integers(count, size=(simulations, runs, len(scores.tasks)))
-    values = np.take_along_axis(
-        np.broadcast_to(residuals, (simulations, *residuals.shape)), picked, 1
-    )
-    spread = scores.matrix.std(axis=0, ddof=1)
-    # Silverman's bandwidth; the sum is rescaled so that the variance is the pilot's unbiased one.
-    bandwidth = 1.06 * count**-0.2
-    values = values + bandwidth * spread * rng.standard_normal(values.shape)
-    return np.asarray(inflate * values / math.sqrt((count - 1) / count + bandwidth**2))
-
-
-def _holm_rejects(
-    p: FloatArray, row: int, alpha: float
-) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Whether Holm rejects hypothesis `row`, for many families (columns) at once."""
-    size = len(p)
-    ordered = np.sort(p, axis=0)
-    passes = np.cumprod(ordered <= alpha / (size - np.arange(size))[:, None], axis=0).sum(axis=0)
-    threshold = np.where(
-        passes > 0, np.take_along_axis(ordered, np.maximum(passes - 1, 0)[None], 0), -1
-    )
-    return np.asarray((p[row] <= threshold[0]) & (passes > 0))
-
-
 def plan(
     pilot: Mapping[str, Scores],
-    family: Pairs,
-    effect: float,
+    design: Design,
     planned: int,
     rng: np.random.Generator,
     *,
-    alpha: float = 0.05,
     power: float = 0.8,
     simulations: int = 2_000,
     limit: int = 200,
@@ -264,9 +147,10 @@ def plan(
     """Finds the runs per cell that a study needs, and what it can detect as it stands.
 
     Raises:
-        UserError: If the pilot lacks a compared method, has one run per task, or the effect is not
-            positive.
+        UserError: If the pilot lacks a compared method, has one run per task or no seeds in common
+            where pairs are declared, or the effect is not positive.
     """
+    family, effect = design.family, design.effect
     lacking = [name for pair in family for name in pair if name not in pilot]
     if lacking or not family:
         wanted = f"'{lacking[0]}'" if lacking else "two methods that are compared"
@@ -277,6 +161,8 @@ def plan(
         raise UserError(
             f"Planning needs a positive effect and at least 2 runs; got {effect:g} and {planned}."
         )
+    if design.paired:
+        pilot = dict(zip(pilot, on_common_seeds(list(pilot.values())), strict=True))
     require_replication(*pilot.values())
     pilot_runs = min(item.runs for item in pilot.values())
     seed = rng.integers(2**63)
@@ -284,22 +170,11 @@ def plan(
     def reach(runs: int, inflate: float) -> float:
         # The same stream for every n makes power nearly monotone in n.
         stream = np.random.default_rng([int(seed), runs])
-        return simulate_power(
-            pilot,
-            family,
-            effect,
-            runs,
-            stream,
-            alpha=alpha,
-            inflate=inflate,
-            simulations=simulations,
-        )
+        return simulate_power(pilot, design, runs, stream, inflate=inflate, simulations=simulations)
 
     def agree(runs: int) -> float:
         stream = np.random.default_rng([int(seed), runs, 1])
-        return simulate_equivalence(
-            pilot, family, effect, runs, stream, alpha=alpha, simulations=simulations
-        )
+        return simulate_equivalence(pilot, design, runs, stream, simulations=simulations)
 
     def smallest(chance: Callable[[int], float]) -> int | None:
         low, high = 1, 2
@@ -315,9 +190,7 @@ def plan(
     # Upper 80 % limit of a standard deviation from the pilot's degrees of freedom, tasks pooled.
     df = (pilot_runs - 1) * len(next(iter(pilot.values())).tasks) * len(pilot)
     caution = math.sqrt(df / stats.chi2.ppf(0.2, df))
-    detectable = max(
-        _detectable(pilot[a], pilot[b], planned, alpha / len(family), power) for a, b in family
-    )
+    detectable = max(_detectable(pilot[a], pilot[b], design, planned, power) for a, b in family)
     return Plan(
         effect=effect,
         power=power,
@@ -334,10 +207,15 @@ def plan(
     )
 
 
-def _detectable(a: Scores, b: Scores, runs: int, alpha: float, power: float) -> float:
+def _detectable(a: Scores, b: Scores, design: Design, runs: int, power: float) -> float:
+    """Returns the minimum detectable effect at the last look, before Holm's later steps."""
     tasks = len(a.tasks)
-    variances = np.concatenate([a.matrix.var(axis=0, ddof=1), b.matrix.var(axis=0, ddof=1)])
+    if design.paired:
+        variances = (a.matrix - b.matrix).var(axis=0, ddof=1)
+    else:
+        variances = np.concatenate([a.matrix.var(axis=0, ddof=1), b.matrix.var(axis=0, ddof=1)])
     moments = welch.pool(
         np.zeros(()), variances / runs / tasks**2, np.full(variances.size, runs - 1.0)
     )
+    alpha = design.schedule(runs).alphas[-1] / len(design.family)
     return minimum_detectable_effect(float(moments.error), float(moments.df), alpha, power)

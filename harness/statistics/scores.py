@@ -144,20 +144,20 @@ def aligned(a: Scores, b: Scores) -> tuple[FloatArray, FloatArray]:
     return a.matrix, b.matrix[:, [b.tasks.index(task) for task in a.tasks]]
 
 
-def paired(a: Scores, b: Scores) -> tuple[Scores, Scores]:
-    """Returns two methods' scores on the seeds that both have, in the same order.
+def on_common_seeds(scores: Sequence[Scores]) -> list[Scores]:
+    """Returns methods' scores on the seeds that all of them have, in the same order.
 
     Raises:
         UserError: If they have none in common.
     """
-    common = sorted(set(a.seeds) & set(b.seeds))
+    common = sorted(set.intersection(*(set(item.seeds) for item in scores)))
     if not common:
-        raise UserError(f"'{a.method}' and '{b.method}' share no seed and cannot be paired.")
-    first, second = (
+        names = " and ".join(f"'{item.method}'" for item in scores)
+        raise UserError(f"{names} share no seed and cannot be paired.")
+    return [
         Scores(s.method, s.tasks, tuple(common), s.matrix[[s.seeds.index(seed) for seed in common]])
-        for s in (a, b)
-    )
-    return first, second
+        for s in scores
+    ]
 
 
 def require_replication(*scores: Scores) -> None:

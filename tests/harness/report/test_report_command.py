@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -150,6 +151,20 @@ def test_a_study_without_a_finished_run_is_no_look(tmp_path: Path, study: Study)
     assert Ledger(tmp_path / study.name).read() == []
 
 
+@pytest.mark.slow
+def test_a_report_without_svg_files_links_to_none(results: Path, study: Study) -> None:
+    folder = results / study.name
+    links = {}
+    for option in ("--svg", "--no-svg"):
+        assert call("report", folder, option)[0] == 0
+        page = (folder / "report" / "index.html").read_text()
+        links[option] = set(re.findall(r'href="([^#"]+[.](?:svg|png|csv|tex))"', page))
+        assert links[option]
+        assert all((folder / "report" / link).is_file() for link in links[option])
+    assert {Path(link).suffix for link in links["--svg"] - links["--no-svg"]} == {".svg"}
+    assert not list((folder / "report").rglob("*.svg"))
+
+
 def test_plan_without_a_pilot_gives_a_range(file: Path) -> None:
     code, said = call("plan", file)
     assert code == 0
@@ -176,6 +191,38 @@ def test_plan_from_a_pilot(file: Path, tmp_path: Path, study: Study) -> None:
     planned = found["pilot"]["point-mass-2"]
     assert planned["pilot_runs"] == 10
     assert planned["runs"] <= planned["runs_cautious"]
+
+
+def test_plan_keeps_to_declared_pairs_and_looks(file: Path, tmp_path: Path, study: Study) -> None:
+    pilot = study.model_copy(
+        update={"name": "pilot", "seeds": study.seeds.model_copy(update={"root": 99})}
+    )
+    methods = tuple(replace(method, status={}) for method in METHODS)
+    frames = synthetic.frames(methods, SETUPS, 10, updates=6, plan=pilot)
+    synthetic.store(tmp_path / "pilot", pilot, frames)
+
+    def planned(**declared: object) -> dict[str, float]:
+        record = yaml.safe_load(file.read_text())
+        record["statistics"] |= declared
+        other = tmp_path / "declared.yaml"
+        other.write_text(yaml.safe_dump(record, sort_keys=False))
+        code, said = call("plan", other, "--pilot", tmp_path / "pilot", "--json")
+        assert code == 0, said
+        return dict(json.loads(said)["pilot"]["point-mass-2"])
+
+    plain, looks, pairs = planned(), planned(looks=[4, 8]), planned(paired=True)
+    assert looks["detectable"] > plain["detectable"]
+    # The pilot's methods are independent: pairing them changes little but is another analysis.
+    assert pairs["detectable"] != plain["detectable"]
+    record = yaml.safe_load(file.read_text())
+    record["statistics"] |= {"paired": True, "looks": [4, 8]}
+    file.write_text(yaml.safe_dump(record, sort_keys=False))
+    code, said = call("plan", file)
+    assert code == 0
+    assert "takes them for unrelated" in " ".join(said.split())
+    (row,) = [r for r in json.loads(call("plan", file, "--json")[1])["spreads"]
+              if r["spread"] == 0.1]  # fmt: skip
+    assert row["runs"] == 18  # one more than without looks
 
 
 def test_a_study_must_not_plan_itself(results: Path, file: Path, study: Study) -> None:
