@@ -24,6 +24,12 @@ def report(
     out: Annotated[
         Path | None, typer.Option(help="Where to write (default: report/ beside the results).")
     ] = None,
+    svg: Annotated[
+        bool,
+        typer.Option(
+            "--svg/--no-svg", help="Write SVG files of the figures; the page holds them anyway."
+        ),
+    ] = True,
 ) -> None:
     """Analyse a study's results: page, Markdown, tables and figures.
 
@@ -41,9 +47,9 @@ def report(
     with warnings_as_lines():
         if screen.is_terminal:
             with screen.status("analysing and drawing …"):
-                made = make_report(folder, out)
+                made = make_report(folder, out, svg=svg)
         else:
-            made = make_report(folder, out)
+            made = make_report(folder, out, svg=svg)
     rows = verdict_rows(made.view)
     if rows:
         screen.print(_table(rows, verdict_columns(rows)))

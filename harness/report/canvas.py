@@ -81,10 +81,11 @@ class Figure:
     svg: str
     files: Mapping[str, bytes]
 
-    def write(self, folder: Path) -> None:
-        """Writes the figure's files into a folder."""
+    def write(self, folder: Path, *, svg: bool = True) -> None:
+        """Writes the figure's files into a folder, the SVG if wanted."""
         for suffix, content in self.files.items():
-            (folder / f"{self.name}{suffix}").write_bytes(content)
+            if svg or suffix != ".svg":
+                (folder / f"{self.name}{suffix}").write_bytes(content)
 
 
 class Canvas:

@@ -48,7 +48,7 @@ class Report:
         return self.folder / "index.html"
 
 
-def report(path: Path | str, out: Path | str | None = None) -> Report:
+def report(path: Path | str, out: Path | str | None = None, *, svg: bool = True) -> Report:
     """Writes the report of a results folder and notes in its ledger that the data were looked at.
 
     The same results give the same tables and figures, byte for byte; only the provenance section
@@ -57,6 +57,7 @@ def report(path: Path | str, out: Path | str | None = None) -> Report:
     Args:
         path: The results folder, `results/<study>`.
         out: Where to write; `report` inside it if not given.
+        svg: Whether to write the figures as SVG files too; the page holds them in any case.
 
     Raises:
         UserError: There are no results, or they cannot be analysed.
@@ -96,11 +97,11 @@ def report(path: Path | str, out: Path | str | None = None) -> Report:
     ledger.append(REPORT_EVENT, runs_known=look, plan=results.manifest.plan_digest)
     made = document(view)
     folder = root / FOLDER if out is None else Path(out)
-    write(made, view, folder)
+    write(made, view, folder, svg=svg)
     return Report(folder, view, made)
 
 
-def write(made: Document, view: View, folder: Path) -> None:
+def write(made: Document, view: View, folder: Path, *, svg: bool = True) -> None:
     """Writes a document's files, replacing those of an earlier report.
 
     Raises:
@@ -114,7 +115,7 @@ def write(made: Document, view: View, folder: Path) -> None:
         for table in made.tables():
             table.write(folder / "tables")
         for figure in made.figures():
-            figure.write(folder / "figures")
+            figure.write(folder / "figures", svg=svg)
     write_atomic(folder / "report.md", markdown(made).encode())
     # The page comes last: whoever finds it finds everything it links to.
-    write_atomic(folder / "index.html", page(made, view.styles).encode())
+    write_atomic(folder / "index.html", page(made, view.styles, svg=svg).encode())

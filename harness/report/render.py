@@ -27,8 +27,14 @@ from harness.report.palette import DARK_PAGE, Style
 from harness.report.tables import escape_markdown
 
 
-def page(document: Document, styles: Mapping[str, Style]) -> str:
-    """Returns the HTML page: no request leaves it, and what users wrote stays text."""
+def page(document: Document, styles: Mapping[str, Style], *, svg: bool = True) -> str:
+    """Returns the HTML page: no request leaves it, and what users wrote stays text.
+
+    Args:
+        document: What it says.
+        styles: How each curriculum looks.
+        svg: Whether the figures' SVG files are there to be linked.
+    """
     script = _part("script.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     environment = Environment(
@@ -43,6 +49,7 @@ def page(document: Document, styles: Mapping[str, Style]) -> str:
         strength=document.strength,
         sections=document.sections,
         styles=styles,
+        svg=svg,
         style=_part("style.css"),
         script=script,
         # The page runs this one script and no other, whatever a label might smuggle in.

@@ -46,9 +46,18 @@ def test_a_report_from_the_committed_files_has_the_committed_tables(
 
 
 @pytest.mark.parametrize("folder", _committed(), ids=lambda folder: folder.name)
-def test_a_committed_report_shows_its_figures(folder: Path) -> None:
-    text = (folder / "report" / "report.md").read_text(encoding="utf-8")
-    links = re.findall(r"\]\(((?:figures|tables)/[^)]+)\)", text)
+@pytest.mark.parametrize(
+    ("name", "link"),
+    [
+        ("report.md", r"\]\(((?:figures|tables)/[^)]+)\)"),
+        ("index.html", r'href="((?:figures|tables)/[^"]+)"'),
+    ],
+)
+def test_links_of_a_committed_report_lead_to_committed_files(
+    folder: Path, name: str, link: str
+) -> None:
+    text = (folder / "report" / name).read_text(encoding="utf-8")
+    links = re.findall(link, text)
     assert len(links) > 10
     command = ["git", "ls-files", str(folder / "report")]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
