@@ -18,16 +18,24 @@ from harness.errors import UserError
 from harness.statistics import estimands
 from harness.statistics.scores import FloatArray
 
+Indices = np.ndarray[tuple[int, int, int], np.dtype[np.int64]]
+Counts = np.ndarray[tuple[int, int], np.dtype[np.int64]]
 _BLOCK = 1 << 18  # drawn runs per block: the block's arrays stay in the cache
 
 
-def draws(
-    runs: int, tasks: int, resamples: int, rng: np.random.Generator
-) -> Iterator[np.ndarray[tuple[int, int, int], np.dtype[np.int64]]]:
+def draws(runs: int, tasks: int, resamples: int, rng: np.random.Generator) -> Iterator[Indices]:
     """Yields blocks (resamples in the block, runs, tasks) of run indices."""
     rows = max(1, _BLOCK // (runs * tasks))
     for start in range(0, resamples, rows):
         yield rng.integers(runs, size=(min(rows, resamples - start), runs, tasks))
+
+
+def pair_draws(
+    x: FloatArray, y: FloatArray, resamples: int, rng: np.random.Generator
+) -> tuple[Indices, Indices]:
+    """Returns run indices (resamples, runs, tasks): all of the one method, then of the other."""
+    first, second = (rng.integers(len(v), size=(resamples, *v.shape)) for v in (x, y))
+    return first, second
 
 
 def resample(
@@ -62,9 +70,7 @@ def resample(
         rows = indices.shape[0]
         indices *= tasks
         indices += offsets
-        flat = ranks[indices.reshape(rows, size)]
-        flat += np.arange(rows)[:, None] * size
-        counts = np.bincount(flat.ravel(), minlength=rows * size).reshape(rows, size)
+        counts = _counts(ranks[indices.reshape(rows, size)], size)
         for name in functionals:
             collected[name].append(_from_counts(name, counts, ordered, order, tasks))
     return {name: np.concatenate(parts) for name, parts in collected.items()}
@@ -75,7 +81,8 @@ def resample_pair(
 ) -> dict[str, FloatArray]:
     """Returns the difference of means and P(x beats y) on resamples of both methods' runs.
 
-    Both are averages over pairs of runs, so how often each run was drawn is all that is needed.
+    Both are averages over pairs of runs, so how often each run was drawn is all that is needed. The
+    draws are those of `pair_draws`.
 
     Args:
         x: Scores of the one, runs × tasks.
@@ -85,10 +92,12 @@ def resample_pair(
     """
     tasks = x.shape[1]
     difference, improvement = np.zeros(resamples), np.zeros(resamples)
+    drawn = pair_draws(x, y, resamples, rng)
     for task in range(tasks):
         a, b = x[:, task], y[:, task]
         first, second = (
-            rng.multinomial(v.size, np.full(v.size, 1 / v.size), resamples) / v.size for v in (a, b)
+            _counts(indices[:, :, task], v.size) / v.size
+            for v, indices in zip((a, b), drawn, strict=True)
         )
         wins = (a[:, None] > b) + 0.5 * (a[:, None] == b)
         difference += (first @ a - second @ b) / tasks
@@ -96,9 +105,16 @@ def resample_pair(
     return {"difference": difference, "improvement": improvement}
 
 
+def _counts(drawn: Counts, bins: int) -> Counts:
+    """Returns how often each of `bins` items occurs in each row."""
+    rows = len(drawn)
+    shifted = drawn + np.arange(rows)[:, None] * bins
+    return np.bincount(shifted.ravel(), minlength=rows * bins).reshape(rows, bins)
+
+
 def _from_counts(
     name: str,
-    counts: np.ndarray[tuple[int, int], np.dtype[np.int64]],
+    counts: Counts,
     ordered: FloatArray,
     order: np.ndarray[tuple[int], np.dtype[np.int64]],
     tasks: int,

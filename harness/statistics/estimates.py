@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import UserError
-from harness.statistics import bootstrap, estimands, intervals, welch
+from harness.statistics import bootstrap, intervals, rliable_adapter, welch
 from harness.statistics.interval import Interval
 from harness.statistics.missing import STEPS
 from harness.statistics.scores import Scores
@@ -137,7 +137,7 @@ def estimate(
                 scope=scope,
                 column=column,
                 functional=name,
-                value=float(estimands.FUNCTIONALS[name](scores.matrix)),
+                value=rliable_adapter.aggregate(name, scores.matrix),
                 standard_error=error,
                 interval=main,
                 rliable=attempt(lambda: resampled(intervals.PERCENTILE)),

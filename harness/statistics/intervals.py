@@ -11,7 +11,15 @@ from dataclasses import replace
 import numpy as np
 
 from harness.errors import UserError
-from harness.statistics import bootstrap, bounded, coverage, estimands, improvement, welch
+from harness.statistics import (
+    bootstrap,
+    bounded,
+    coverage,
+    estimands,
+    improvement,
+    rliable_adapter,
+    welch,
+)
 from harness.statistics.interval import (
     PERCENTILE_MINIMUM_RUNS,
     Interval,
@@ -130,7 +138,7 @@ def from_distribution(
         EXPANDED: lambda: expanded_tail(scores.matrix, level),
     }
     low, high = bootstrap.quantiles(distribution, tails[kind]())
-    estimate = estimands.FUNCTIONALS[functional](scores.matrix)
+    estimate = rliable_adapter.aggregate(functional, scores.matrix)
     shape = coverage.classify(scores.matrix)
     return _build(estimate, low, high, level, kind, functional, scores, shape)
 
@@ -179,7 +187,8 @@ def probability_of_improvement(a: Scores, b: Scores, level: float = LEVEL) -> In
     kind, estimand = "logit-brunner-munzel", "improvement"
     if effect.error > 0:
         low, high = improvement.logit_bounds(effect, level)
-        return _build(effect.estimate, low, high, level, kind, estimand, fewer, *shapes)
+        value = rliable_adapter.improvement(x, y)
+        return _build(value, low, high, level, kind, estimand, fewer, *shapes)
     p = float(effect.estimate)
     if p not in (0.0, 1.0):
         raise RefusedIntervalError(
@@ -212,7 +221,7 @@ def percentile_pair(
     shapes = [coverage.classify(scores.matrix) for scores in (a, b)]
     estimates = {
         "difference": float(estimands.mean(x) - estimands.mean(y)),
-        "improvement": float(improvement.moments(x, y).estimate),
+        "improvement": rliable_adapter.improvement(x, y),
     }
     found = {}
     for name, distribution in bootstrap.resample_pair(x, y, resamples, rng).items():

@@ -1,24 +1,43 @@
-"""rliable, fed an explicit generator.
+"""rliable: its definitions for the report, and its bootstrap on an explicit generator.
 
-rliable 1.2 takes a `random_state` and draws from NumPy's global generator all the same, and its
-performance profiles take none at all. Here its bootstrap classes get their indices from a generator
-of ours, and everything else of theirs (resampling, metrics, percentiles) runs as published.
+What rliable defines (aggregates, performance profiles, probability of improvement) is computed by
+rliable wherever a number is printed. Its bootstrap resamples in a Python loop and draws from
+NumPy's global generator whatever `random_state` it is given, so the report resamples with
+`bootstrap`. Here rliable's own classes get the same draws, and tests hold the two together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from rliable import library, metrics
 
+from harness.statistics import bootstrap
 from harness.statistics.scores import FloatArray, Scores, aligned
 
-aggregate_iqm: Callable[[FloatArray], float] = metrics.aggregate_iqm
-aggregate_mean: Callable[[FloatArray], float] = metrics.aggregate_mean
-aggregate_median: Callable[[FloatArray], float] = metrics.aggregate_median
-aggregate_optimality_gap: Callable[[FloatArray], float] = metrics.aggregate_optimality_gap
+AGGREGATES: dict[str, Callable[[FloatArray], float]] = {
+    "mean": metrics.aggregate_mean,
+    "median": metrics.aggregate_median,
+    "iqm": metrics.aggregate_iqm,
+    "optimality_gap": metrics.aggregate_optimality_gap,
+}
+
+
+def aggregate(name: str, values: FloatArray) -> float:
+    """Returns one of rliable's aggregates of scores (runs × tasks)."""
+    return float(AGGREGATES[name](values))
+
+
+def improvement(x: FloatArray, y: FloatArray) -> float:
+    """Returns rliable's probability that a run of the one beats a run of the other."""
+    return float(metrics.probability_of_improvement(x, y))
+
+
+def profile(values: FloatArray, thresholds: FloatArray) -> FloatArray:
+    """Returns rliable's score distribution: the share of runs above each threshold."""
+    return np.asarray(library.score_distributions(values, thresholds), dtype=np.float64)
 
 
 class _Bootstrap(library.StratifiedBootstrap):  # type: ignore[misc]
@@ -36,14 +55,17 @@ class _Bootstrap(library.StratifiedBootstrap):  # type: ignore[misc]
 class _PairBootstrap(library.StratifiedIndependentBootstrap):  # type: ignore[misc]
     """rliable's bootstrap of two methods on our indices."""
 
-    def __init__(self, a: FloatArray, b: FloatArray, rng: np.random.Generator) -> None:
+    def __init__(
+        self, a: FloatArray, b: FloatArray, resamples: int, rng: np.random.Generator
+    ) -> None:
         super().__init__(a, b)
-        self._rng = rng
+        drawn = bootstrap.pair_draws(a, b, resamples, rng)
+        self._drawn: Iterator[Any] = (i for both in zip(*drawn, strict=True) for i in both)
 
     def _get_indices(
         self, num_runs: int, array_shape: tuple[int, ...], strata_indices: list[Any]
     ) -> tuple[Any, ...]:
-        return (self._rng.integers(num_runs, size=array_shape), *strata_indices)
+        return (next(self._drawn), *strata_indices)
 
 
 def interval(
@@ -52,39 +74,28 @@ def interval(
     rng: np.random.Generator,
     resamples: int = 50_000,
     level: float = 0.95,
-) -> tuple[FloatArray, FloatArray]:
-    """Returns rliable's point estimates and percentile interval (2 × outputs) of a function."""
-    bootstrap = _Bootstrap(scores.matrix, rng)
-    ends = bootstrap.conf_int(function, reps=resamples, size=level, method="percentile")
-    return np.atleast_1d(function(scores.matrix)), np.asarray(ends)
+) -> FloatArray:
+    """Returns rliable's percentile interval (2 × outputs) of a function of the scores."""
+    resampled = _Bootstrap(scores.matrix, rng)
+    ends = resampled.conf_int(function, reps=resamples, size=level, method="percentile")
+    return np.asarray(ends)
 
 
-def probability_of_improvement(
-    a: Scores, b: Scores, rng: np.random.Generator, resamples: int = 2_000, level: float = 0.95
-) -> tuple[float, float, float]:
-    """Returns rliable's P(a > b) and the ends of its percentile interval."""
-    x, y = aligned(a, b)
-
-    def function(left: FloatArray, right: FloatArray) -> FloatArray:
-        return np.array([metrics.probability_of_improvement(left, right)])
-
-    bootstrap = _PairBootstrap(x, y, rng)
-    ends = bootstrap.conf_int(function, reps=resamples, size=level, method="percentile")
-    return float(function(x, y)[0]), float(ends[0, 0]), float(ends[1, 0])
-
-
-def performance_profile(
-    scores: Scores,
-    thresholds: FloatArray,
+def pair_interval(
+    a: Scores,
+    b: Scores,
+    function: Callable[[FloatArray, FloatArray], float],
     rng: np.random.Generator,
     resamples: int = 2_000,
     level: float = 0.95,
-) -> tuple[FloatArray, FloatArray]:
-    """Returns rliable's score distribution over thresholds and its *pointwise* band."""
-    return interval(
-        scores,
-        lambda values: np.asarray(library.score_distributions(values, thresholds)),
-        rng,
-        resamples,
-        level,
+) -> tuple[float, float]:
+    """Returns the ends of rliable's percentile interval of a function of two methods."""
+    x, y = aligned(a, b)
+    resampled = _PairBootstrap(x, y, resamples, rng)
+    ends = resampled.conf_int(
+        lambda left, right: np.array([function(left, right)]),
+        reps=resamples,
+        size=level,
+        method="percentile",
     )
+    return float(ends[0, 0]), float(ends[1, 0])

@@ -27,7 +27,7 @@ from harness.statistics.scores import FloatArray
 
 LEVEL = 0.95
 RUNS = (3, 5, 10, 20, 50)
-TASKS = (1, 4)
+TASKS = (1, 2, 4)
 SHAPES = ("gaussian", "skewed", "bimodal", "binary-37", "binary-90", "fractions")
 _BOUNDED = ("binary-37", "binary-90", "fractions")
 _SMOOTH = ("gaussian", "skewed", "bimodal", "fractions")

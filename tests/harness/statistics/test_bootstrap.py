@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from rliable import library
+from rliable import library, metrics
 
 from harness.errors import UserError
 from harness.statistics import bootstrap, estimands, intervals, rliable_adapter
 from harness.statistics.interval import RefusedIntervalError
-from harness.statistics.scores import Scores
+from harness.statistics.scores import FloatArray, Scores
 
 NAMES = tuple(estimands.FUNCTIONALS)
 
@@ -38,12 +39,12 @@ def test_counting_draws_gives_what_copying_runs_gives(runs: int, tasks: int, see
 @pytest.mark.parametrize("name", ["mean", "iqm", "median", "optimality_gap"])
 def test_percentile_interval_is_rliables_on_the_same_draws(name: str) -> None:
     scores = _scores()
-    function = getattr(rliable_adapter, f"aggregate_{name}")
-    estimate, ends = rliable_adapter.interval(
+    function = rliable_adapter.AGGREGATES[name]
+    ends = rliable_adapter.interval(
         scores, lambda x: np.array([function(x)]), np.random.default_rng(5), resamples=500
     )
     ours = intervals.percentile(scores, [name], np.random.default_rng(5), resamples=500)[name]
-    assert ours.estimate == pytest.approx(estimate[0], abs=1e-12)
+    assert ours.estimate == function(scores.matrix)
     assert (ours.low, ours.high) == pytest.approx(tuple(ends[:, 0]), abs=1e-12)
 
 
@@ -73,8 +74,7 @@ def test_the_global_generator_is_left_alone_by_us_and_not_by_rliable() -> None:
     rng = np.random.default_rng(0)
     intervals.percentile(scores, NAMES, rng, resamples=50)
     rliable_adapter.interval(scores, lambda x: np.array([x.mean()]), rng, resamples=20)
-    rliable_adapter.probability_of_improvement(scores, scores, rng, resamples=20)
-    rliable_adapter.performance_profile(scores, np.linspace(-1, 1, 5), rng, resamples=20)
+    rliable_adapter.pair_interval(scores, scores, rliable_adapter.improvement, rng, resamples=20)
     assert (np.random.get_state()[1] == before).all()  # noqa: NPY002
     position = np.random.get_state()[2]  # noqa: NPY002
     with warnings.catch_warnings():
@@ -93,37 +93,40 @@ def test_the_global_generator_is_left_alone_by_us_and_not_by_rliable() -> None:
 
 def test_adapter_is_reproducible_where_rliable_is_not() -> None:
     scores, other = _scores(), _scores(seed=1)
+    grid = np.linspace(-1, 1, 5)
 
     def run() -> tuple[object, ...]:
         rng = np.random.default_rng(9)
-        p = rliable_adapter.probability_of_improvement(scores, other, rng, resamples=50)
-        profile = rliable_adapter.performance_profile(scores, np.linspace(-1, 1, 5), rng, 50)
-        return (*p, profile[0].tobytes(), profile[1].tobytes())
+        ends = rliable_adapter.pair_interval(scores, other, rliable_adapter.improvement, rng, 50)
+        profile = rliable_adapter.interval(
+            scores, lambda values: rliable_adapter.profile(values, grid), rng, resamples=50
+        )
+        return (*ends, profile.tobytes())
 
     assert run() == run()
 
 
-def test_percentile_intervals_of_a_pair_are_rliables() -> None:
-    rng = np.random.default_rng(3)
-    a, b = _scores(), _scores(seed=1)
-    found = intervals.percentile_pair(a, b, rng, resamples=40_000)
-    theirs = rliable_adapter.probability_of_improvement(a, b, rng, resamples=4_000)
-    mine = found["improvement"]
-    assert mine.estimate == pytest.approx(theirs[0])
-    assert (mine.low, mine.high) == pytest.approx(theirs[1:], abs=0.02)
-    # The difference against a plain loop over resamples.
-    x, y = a.matrix, b.matrix
-    loop = []
-    for _ in range(4_000):
-        rows = [rng.integers(len(v), size=v.shape) for v in (x, y)]
-        one, other = (np.take_along_axis(v, i, 0).mean() for v, i in zip((x, y), rows, strict=True))
-        loop.append(one - other)
-    ends = np.quantile(loop, [0.025, 0.975])
-    width = float(np.diff(ends)[0])
-    mine = found["difference"]
-    assert mine.estimate == pytest.approx(x.mean() - y.mean())
-    assert (mine.low, mine.high) == pytest.approx(tuple(ends), abs=0.05 * width)
-    assert mine.kind == intervals.PERCENTILE
+def _mean_difference(x: FloatArray, y: FloatArray) -> float:
+    return float(x.mean() - y.mean())
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [("improvement", metrics.probability_of_improvement), ("difference", _mean_difference)],
+)
+def test_percentile_intervals_of_a_pair_are_rliables_on_the_same_draws(
+    name: str, function: Callable[[FloatArray, FloatArray], float]
+) -> None:
+    # Another number of runs on each side, and ties.
+    a, b = (
+        Scores(scores.method, scores.tasks, scores.seeds, np.round(scores.matrix, 1))
+        for scores in (_scores(), _scores(runs=11, seed=1))
+    )
+    found = intervals.percentile_pair(a, b, np.random.default_rng(3), resamples=400)[name]
+    ends = rliable_adapter.pair_interval(a, b, function, np.random.default_rng(3), resamples=400)
+    assert found.estimate == pytest.approx(function(a.matrix, b.matrix), abs=1e-12)
+    assert (found.low, found.high) == pytest.approx(ends, abs=1e-12)
+    assert found.kind == intervals.PERCENTILE
 
 
 def test_percentile_intervals_of_few_or_equal_runs_are_refused() -> None:

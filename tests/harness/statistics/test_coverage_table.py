@@ -21,6 +21,7 @@ SAMPLE = (
     Cell("t", "gaussian", 5, 1),
     Cell("t", "binary-90", 10, 1),
     Cell("t", "bimodal", 20, 4),
+    Cell("t", "skewed", 10, 2),
     Cell("bounded", "fractions", 10, 1),
     Cell("bootstrap", "skewed", 5, 4),
     Cell("bootstrap", "binary-90", 3, 1),
@@ -28,6 +29,7 @@ SAMPLE = (
     Cell("profile", "bimodal", 5, 1),
     Cell("family", "gaussian", 5, 1),
     Cell("curve", "gaussian", 5, 1),
+    Cell("pair", "binary-90", 10, 2),
 )
 
 
@@ -79,7 +81,7 @@ def test_command_checks_and_refuses(tmp_path: Path) -> None:
 def test_lookup_takes_the_nearest_cell_that_is_not_more_favourable() -> None:
     found = coverage.lookup("welch-t", "mean", 13, 3, "gaussian")
     assert found is not None
-    assert (found.runs, found.tasks, found.shape) == (10, 1, "gaussian")
+    assert (found.runs, found.tasks, found.shape) == (10, 2, "gaussian")
     assert found.worst <= found.share
     assert coverage.lookup("welch-t", "mean", 2, 1, "gaussian") is None
     assert coverage.lookup("crystal ball", "mean", 20, 1, "gaussian") is None

@@ -24,8 +24,8 @@ from harness.statistics import (
     improvement,
     missing,
     multiplicity,
-    power,
     profiles,
+    rehearsal,
     scores,
     welch,
 )
@@ -87,7 +87,7 @@ def check_spread_against_scipy() -> None:
 
 def check_smoothed_pilot_keeps_its_spread() -> None:
     pilot = scores.Scores.single_task("m", np.random.default_rng(0).normal(size=6))
-    drawn = power._simulate(pilot, 50, 4_000, 1.0, np.random.default_rng(1))
+    (drawn,) = rehearsal._draw([pilot], 50, 4_000, np.random.default_rng(1))
     assert abs(drawn.std() / pilot.matrix.std(ddof=1) - 1) < 0.02
 
 
@@ -168,7 +168,7 @@ MUTANTS = {
     "global generator": (hypothesis_tests, "rng.random((", "np.random.random_sample(("),
     "ddof = 0, Welch": (welch, "ddof=1", "ddof=0"),
     "ddof = 0, Brunner-Munzel": (improvement, "ddof=1", "ddof=0"),
-    "ddof = 0, pilot": (power, "(count - 1) / count + bandwidth**2", "1 + bandwidth**2"),
+    "ddof = 0, pilot": (rehearsal, "(count - 1) / count + bandwidth**2", "1 + bandwidth**2"),
     "dropped NaN, scores": (
         scores,
         "if not np.isfinite(values).all():",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from rliable import library
 from scipy import stats
 
 from harness.errors import UserError
-from harness.statistics import rliable_adapter
 from harness.statistics.curves import learning_curve, max_t_quantile
-from harness.statistics.profiles import half_width, performance_profile
+from harness.statistics.profiles import half_width, performance_profile, profile
 from harness.statistics.scores import Scores
 
 
@@ -21,8 +21,8 @@ def _scores() -> Scores:
 def test_profile_is_rliables() -> None:
     grid = np.linspace(-0.1, 1.1, 25)
     band = performance_profile(_scores(), grid)
-    theirs, _ = rliable_adapter.performance_profile(_scores(), grid, np.random.default_rng(0), 10)
-    np.testing.assert_allclose(band.centre, theirs)
+    np.testing.assert_array_equal(band.centre, library.score_distributions(_scores().matrix, grid))
+    np.testing.assert_allclose(band.centre, profile(_scores().matrix, grid), rtol=0, atol=1e-15)
     assert band.centre[0] == 1
     assert band.centre[-1] == 0
     assert (np.diff(band.centre) <= 0).all()
