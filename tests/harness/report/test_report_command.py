@@ -53,6 +53,18 @@ def results(study: Study, tmp_path: Path) -> Path:
     return tmp_path / "results"
 
 
+@pytest.fixture
+def pilot(study: Study, tmp_path: Path) -> Path:
+    """Results of the same methods with another root seed."""
+    other = study.model_copy(
+        update={"name": "pilot", "seeds": study.seeds.model_copy(update={"root": 99})}
+    )
+    methods = tuple(replace(method, status={}) for method in METHODS)
+    frames = synthetic.frames(methods, SETUPS, 10, updates=6, plan=other)
+    synthetic.store(tmp_path / "pilot", other, frames)
+    return tmp_path / "pilot"
+
+
 @pytest.mark.slow
 def test_report_of_a_frozen_study_is_confirmatory_and_noted(
     file: Path, study: Study, tmp_path: Path
@@ -175,38 +187,25 @@ def test_plan_without_a_pilot_gives_a_range(file: Path) -> None:
     assert row["runs"] == 17
 
 
-def test_plan_from_a_pilot(file: Path, tmp_path: Path, study: Study) -> None:
-    pilot = study.model_copy(
-        update={"name": "pilot", "seeds": study.seeds.model_copy(update={"root": 99})}
-    )
-    methods = tuple(replace(method, status={}) for method in METHODS)
-    frames = synthetic.frames(methods, SETUPS, 10, updates=6, plan=pilot)
-    synthetic.store(tmp_path / "pilot", pilot, frames)
-    code, said = call("plan", file, "--pilot", tmp_path / "pilot")
+def test_plan_from_a_pilot(file: Path, pilot: Path) -> None:
+    code, said = call("plan", file, "--pilot", pilot)
     assert code == 0, said
     assert "point-mass-2: To find a difference of 0.1" in said
     assert "minimum detectable effect" in said
     assert "found equivalent within that difference" in " ".join(said.split())
-    found = json.loads(call("plan", file, "--pilot", tmp_path / "pilot", "--json")[1])
+    found = json.loads(call("plan", file, "--pilot", pilot, "--json")[1])
     planned = found["pilot"]["point-mass-2"]
     assert planned["pilot_runs"] == 10
     assert planned["runs"] <= planned["runs_cautious"]
 
 
-def test_plan_keeps_to_declared_pairs_and_looks(file: Path, tmp_path: Path, study: Study) -> None:
-    pilot = study.model_copy(
-        update={"name": "pilot", "seeds": study.seeds.model_copy(update={"root": 99})}
-    )
-    methods = tuple(replace(method, status={}) for method in METHODS)
-    frames = synthetic.frames(methods, SETUPS, 10, updates=6, plan=pilot)
-    synthetic.store(tmp_path / "pilot", pilot, frames)
-
+def test_plan_keeps_to_declared_pairs_and_looks(file: Path, pilot: Path, tmp_path: Path) -> None:
     def planned(**declared: object) -> dict[str, float]:
         record = yaml.safe_load(file.read_text())
         record["statistics"] |= declared
         other = tmp_path / "declared.yaml"
         other.write_text(yaml.safe_dump(record, sort_keys=False))
-        code, said = call("plan", other, "--pilot", tmp_path / "pilot", "--json")
+        code, said = call("plan", other, "--pilot", pilot, "--json")
         assert code == 0, said
         return dict(json.loads(said)["pilot"]["point-mass-2"])
 
