@@ -116,7 +116,7 @@ class ContrastResult:
 def moments(a: Scores, b: Scores, spec: StatisticsSpec) -> welch.Moments:
     """Returns the moments of the difference, paired where declared."""
     x, y = aligned(a, b)
-    return welch.paired_moments(x, y) if spec.paired else welch.difference_moments(x, y)
+    return welch.difference_moments(x, y, paired=spec.paired)
 
 
 def weigh(

@@ -55,7 +55,7 @@ def welch_test(a: Scores, b: Scores, *, paired: bool = False) -> TestResult | No
     """
     require_replication(a, b)
     x, y = aligned(a, b)
-    moments = welch.paired_moments(x, y) if paired else welch.difference_moments(x, y)
+    moments = welch.difference_moments(x, y, paired=paired)
     if moments.error == 0:
         return None
     return TestResult(
@@ -84,7 +84,7 @@ def permutation_test(
     """
     require_replication(a, b)
     x, y = aligned(a, b)
-    observed = welch.paired_moments(x, y) if paired else welch.difference_moments(x, y)
+    observed = welch.difference_moments(x, y, paired=paired)
     t = float(welch.statistic(observed))
     if paired:
         reference = np.abs(sign_statistics(x - y, rng, draws))

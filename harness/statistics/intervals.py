@@ -65,7 +65,7 @@ def difference_t(
     x, y = aligned(a, b)
     if paired and a.seeds != b.seeds:
         raise UserError(f"'{a.method}' and '{b.method}' cannot be paired: their seeds differ.")
-    moments = welch.paired_moments(x, y) if paired else welch.difference_moments(x, y)
+    moments = welch.difference_moments(x, y, paired=paired)
     low, high = welch.bounds(moments, level if single_level is None else single_level)
     kind = "paired-t" if paired else "welch-t"
     kind = kind if single_level is None else "simultaneous-t"

@@ -14,17 +14,18 @@ from harness.statistics.scores import FloatArray
 
 
 def holm(p_values: npt.ArrayLike) -> FloatArray:
-    """Returns Holm's adjusted p-values, in the order given."""
+    """Returns Holm's adjusted p-values of a family, in the order given; columns are families."""
     p = np.asarray(p_values, dtype=np.float64)
     if p.size == 0:
         return p
     if not ((p >= 0) & (p <= 1)).all():
         raise UserError(f"p-values must lie in [0, 1]; got {p.tolist()}.")
     # statsmodels has this too, but runs the garbage collector on every call.
-    order = np.argsort(p, kind="stable")
-    stepped = np.maximum.accumulate(p[order] * np.arange(p.size, 0, -1))
+    order = np.argsort(p, axis=0, kind="stable")
+    factors = np.arange(len(p), 0, -1).reshape(-1, *[1] * (p.ndim - 1))
+    stepped = np.maximum.accumulate(np.take_along_axis(p, order, 0) * factors, axis=0)
     adjusted = np.empty_like(p)
-    adjusted[order] = np.minimum(stepped, 1.0)
+    np.put_along_axis(adjusted, order, np.minimum(stepped, 1.0), 0)
     return adjusted
 
 

@@ -161,6 +161,7 @@ def plan(
         raise UserError(
             f"Planning needs a positive effect and at least 2 runs; got {effect:g} and {planned}."
         )
+    pilot = {name: pilot[name] for name in dict.fromkeys(name for pair in family for name in pair)}
     if design.paired:
         pilot = dict(zip(pilot, on_common_seeds(list(pilot.values())), strict=True))
     require_replication(*pilot.values())

@@ -15,11 +15,11 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.statistics import welch
+from harness.statistics.multiplicity import holm
 from harness.statistics.scores import FloatArray, Scores
 from harness.statistics.sequential import Schedule, schedule
 
 Pairs = Sequence[tuple[str, str]]
-Truths = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
 
 @dataclass(frozen=True)
@@ -43,10 +43,6 @@ class Design:
     def schedule(self, runs: int) -> Schedule:
         """Returns the looks of a study of so many runs, and the level of each."""
         return schedule(runs, [look for look in self.looks if look < runs], self.alpha)
-
-    def moments(self, a: FloatArray, b: FloatArray) -> welch.Moments:
-        """Returns the moments of the difference a − b, paired where declared."""
-        return welch.paired_moments(a, b) if self.paired else welch.difference_moments(a, b)
 
 
 class _Evidence(NamedTuple):
@@ -76,13 +72,17 @@ def simulate_power(
         simulations: Simulated studies; the power is averaged over which comparison differs.
     """
     found = np.zeros((len(design.family), simulations), dtype=bool)
+    rows = np.arange(len(found))[:, None]
     for level, moments in _looks(pilot, design, runs, simulations, inflate, rng):
         null = _weigh(moments, 0.0, design.effect)
         shifted = _weigh(moments, design.effect, design.effect)
         for row in range(len(found)):
-            p, q = (_with_row(n, s, row) for n, s in zip(null, shifted, strict=True))
+            different, equivalent = (
+                holm(np.where(rows == row, there, not_there))[row] <= level
+                for there, not_there in zip(shifted, null, strict=True)
+            )
             # As in a verdict: what is surely smaller than the effect is not called different.
-            found[row] |= _holm_rejects(p, row, level) & ~_holm_rejects(q, row, level)
+            found[row] |= different & ~equivalent
     return float(found.mean())
 
 
@@ -105,28 +105,16 @@ def simulate_equivalence(
     """
     found = np.zeros((len(design.family), simulations), dtype=bool)
     for level, moments in _looks(pilot, design, runs, simulations, 1.0, rng):
-        q = _weigh(moments, 0.0, design.effect).equivalence
-        for row in range(len(found)):
-            found[row] |= _holm_rejects(q, row, level)
+        found |= holm(_weigh(moments, 0.0, design.effect).equivalence) <= level
     return float(found.mean())
 
 
 def _weigh(moments: Sequence[welch.Moments], shift: float, margin: float) -> _Evidence:
     """Tests every comparison as if its true difference were larger by `shift`."""
-    p, q = [], []
-    for item in moments:
-        p.append(welch.p_value(item, -shift))
-        above, _ = welch.one_sided(item, -margin - shift)
-        _, below = welch.one_sided(item, margin - shift)
-        q.append(np.maximum(above, below))
-    return _Evidence(np.array(p), np.array(q))
-
-
-def _with_row(values: FloatArray, other: FloatArray, row: int) -> FloatArray:
-    """Returns `values` with one row taken from `other`."""
-    copy = values.copy()
-    copy[row] = other[row]
-    return copy
+    return _Evidence(
+        np.array([welch.p_value(item, -shift) for item in moments]),
+        np.array([welch.equivalence(item, margin, -shift) for item in moments]),
+    )
 
 
 def _looks(
@@ -149,7 +137,11 @@ def _looks(
     found = []
     for look, level in zip(plan.looks, plan.alphas, strict=True):
         seen = {name: item[:, :look] for name, item in values.items()}
-        found.append((level, [design.moments(seen[a], seen[b]) for a, b in design.family]))
+        differences = [
+            welch.difference_moments(seen[a], seen[b], paired=design.paired)
+            for a, b in design.family
+        ]
+        found.append((level, differences))
     return found
 
 
@@ -174,14 +166,3 @@ def _draw(
     values += bandwidth * np.einsum("srtk,tkm->srtm", noise, roots)
     values /= math.sqrt((count - 1) / count + bandwidth**2)
     return [np.asarray(values[..., method]) for method in range(len(methods))]
-
-
-def _holm_rejects(p: FloatArray, row: int, alpha: float) -> Truths:
-    """Whether Holm rejects hypothesis `row`, for many families (columns) at once."""
-    size = len(p)
-    ordered = np.sort(p, axis=0)
-    passes = np.cumprod(ordered <= alpha / (size - np.arange(size))[:, None], axis=0).sum(axis=0)
-    threshold = np.where(
-        passes > 0, np.take_along_axis(ordered, np.maximum(passes - 1, 0)[None], 0), -1
-    )
-    return np.asarray((p[row] <= threshold[0]) & (passes > 0))

@@ -120,7 +120,7 @@ def _t_group(cell: Cell, sets: int, tally: Tally) -> None:
     # Paired runs share half of what makes them vary.
     shared = values if cell.shape in _BOUNDED else values + other
     third = draw(cell.shape, sets, cell.runs, cell.tasks, rng)
-    pairs = welch.paired_moments(shared + other, shared + third)
+    pairs = welch.difference_moments(shared + other, shared + third, paired=True)
     tally.add("paired-t", "difference", *welch.bounds(pairs, LEVEL), 0.0)
     if cell.shape in _BOUNDED:
         trials = cell.runs * cell.tasks

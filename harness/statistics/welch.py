@@ -30,8 +30,10 @@ def mean_moments(values: FloatArray) -> Moments:
     return pool(values.mean(axis=(-2, -1)), variances, np.full(tasks, runs - 1.0))
 
 
-def difference_moments(a: FloatArray, b: FloatArray) -> Moments:
-    """Returns the moments of the difference a − b of two independent methods."""
+def difference_moments(a: FloatArray, b: FloatArray, *, paired: bool = False) -> Moments:
+    """Returns the moments of the difference a − b, of pairs of runs only where that is declared."""
+    if paired:
+        return mean_moments(a - b)
     tasks = a.shape[-1]
     variances = np.concatenate(
         [
@@ -42,11 +44,6 @@ def difference_moments(a: FloatArray, b: FloatArray) -> Moments:
     )
     dfs = np.repeat([a.shape[-2] - 1.0, b.shape[-2] - 1.0], tasks)
     return pool(a.mean(axis=(-2, -1)) - b.mean(axis=(-2, -1)), variances, dfs)
-
-
-def paired_moments(a: FloatArray, b: FloatArray) -> Moments:
-    """Returns the moments of the mean difference of runs paired by seed; only where declared."""
-    return mean_moments(a - b)
 
 
 def pool(estimate: FloatArray, variances: FloatArray, dfs: FloatArray) -> Moments:
@@ -83,3 +80,10 @@ def one_sided(moments: Moments, null: float) -> tuple[FloatArray, FloatArray]:
     """Returns the p-values against "estimate ≤ null" and against "estimate ≥ null"."""
     t = statistic(moments, null)
     return np.asarray(stats.t.sf(t, moments.df)), np.asarray(stats.t.cdf(t, moments.df))
+
+
+def equivalence(moments: Moments, margin: float, null: float = 0.0) -> FloatArray:
+    """Returns the p-value of two one-sided tests that the estimate is within `margin` of null."""
+    above, _ = one_sided(moments, null - margin)
+    _, below = one_sided(moments, null + margin)
+    return np.maximum(above, below)

@@ -18,6 +18,11 @@ def test_holm_is_statsmodels(size: int) -> None:
     np.testing.assert_allclose(holm(p), multipletests(p, method="holm")[1], atol=1e-12)
 
 
+def test_columns_are_families_of_their_own() -> None:
+    p = np.round(np.random.default_rng(0).random((4, 50)) ** 3, 2)
+    np.testing.assert_array_equal(holm(p), np.array([holm(column) for column in p.T]).T)
+
+
 def test_holm_of_nothing_and_of_nonsense() -> None:
     assert holm([]).size == 0
     for bad in ([1.2], [np.nan], [-0.1]):
