@@ -70,6 +70,8 @@ def draw_bundles(
     panel = canvas.axes if axes is None else axes
     how: dict[str, Any] = {"drawstyle": "steps-post"} if steps else {}
     panel.grid(axis="y")
+    # Many bands over each other would leave one grey.
+    shade = 0.14 * min(1.0, 5 / max(len(bundles), 1))
     for bundle in bundles:
         style = bundle.style
         # A hundred runs as dark as twenty would hide the mean among them.
@@ -81,7 +83,7 @@ def draw_bundles(
             canvas.mark(line, style, thread.tip)
         if bundle.low is not None and bundle.high is not None and bundle.x.size > 1:
             fill = panel.fill_between(
-                bundle.x, bundle.low, bundle.high, color=style.colour, alpha=0.14, linewidth=0,
+                bundle.x, bundle.low, bundle.high, color=style.colour, alpha=shade, linewidth=0,
                 zorder=3, step="post" if steps else None,
             )  # fmt: skip
             canvas.mark(fill, style)

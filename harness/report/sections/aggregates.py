@@ -34,15 +34,12 @@ FUNCTIONALS = {
 def aggregates(view: View) -> Section:
     """Returns mean, median, IQM and optimality gap of normalised scores, and the profiles."""
     found = _estimates(view)
-    one = len(view.study.setups) == 1
+    setups = len(view.study.setups)
     lead = (
         "Aggregates of normalised scores (0 = baseline policy, 1 = reference policy, fixed per "
         "setup), as rliable defines them"
-        + (
-            "; with a single setup the median over setups is the mean."
-            if one
-            else f", over {len(view.study.setups)} setups with equal weights."
-        )
+        + (f", over {setups} setups with equal weights." if setups > 1 else ".")
+        + (" With one or two setups the median over setups is the mean." if setups <= 2 else "")
         + " The optimality gap is the mean shortfall from 1: lower is better."
     )
     blocks: list[Block] = [Text(lead), TableBlock(_table(view, found))]
