@@ -134,15 +134,19 @@ def test_measuring_is_resumed_and_complete(tmp_path):
 
 
 @pytest.mark.validation
-def test_an_injected_slowdown_is_found_on_this_machine(tmp_path):
+def test_self_checks_on_this_machine(tmp_path):
+    """A/A and an injected slowdown, six times: each may err in one of twenty, as intervals do."""
     settings = TINY.model_copy(update={"check_blocks": 40, "share": 0.02})
-    cell = Cell(CHECK, settings.cell_digest())
-    measure_check(cell, CellStore(tmp_path), settings, Counting())
-    found = summary.summarise_check(cell, settings, "cpu")
-    assert found["again"]["outcome"] == "inconclusive"
-    if found["floor"] < 1.03:
-        assert found["slowed"]["outcome"] == "slower"
-        assert found["slowed"]["low"] < 1.05 * 1.02
-    else:
-        # A machine too noisy to see 5 % must say so rather than guess.
-        assert found["slowed"]["outcome"] in ("slower", "inconclusive")
+    checks = []
+    for i in range(6):
+        cell = Cell(CHECK, settings.cell_digest())
+        measure_check(cell, CellStore(tmp_path / str(i)), settings, Counting())
+        checks.append(summary.summarise_check(cell, settings, "cpu"))
+    # Three errors of six would be chance in one run of 450.
+    assert sum(check["again"]["outcome"] != "inconclusive" for check in checks) <= 2
+    # A machine too noisy to see 5 % must say so rather than guess.
+    assert all(check["slowed"]["outcome"] != "faster" for check in checks)
+    quiet = [check["slowed"] for check in checks if check["floor"] < 1.03]
+    found = [slowed for slowed in quiet if slowed["outcome"] == "slower"]
+    assert len(found) >= len(quiet) - 2
+    assert sum(slowed["low"] >= 1.05 * 1.02 for slowed in found) <= 2
