@@ -40,6 +40,9 @@ test: setup ## Run the tests
 lint: setup ## Check style, types and the direction of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	mkdir -p .lint/pacebench
+	ln -sfn ../../curricula ../../envs ../../harness .lint/pacebench/
+	ln -sfn ../../curricula/_registry .lint/pacebench/registry
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
@@ -65,5 +68,5 @@ report: setup ## Write the report of a study: make report STUDY=studies/quick.ya
 	$(BIN)/pacebench report $(STUDY)
 
 clean: ## Remove the environment and every cache (results stay)
-	rm -rf $(VENV) build *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) build .lint *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

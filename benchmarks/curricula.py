@@ -25,7 +25,7 @@ from time import perf_counter, process_time  # noqa: E402
 
 import numpy as np  # noqa: E402
 
-import curricula  # noqa: E402
+from pacebench import curricula  # noqa: E402
 
 LIMIT = 3.0
 

@@ -19,8 +19,8 @@ import mujoco
 import numpy as np
 from gymnasium.envs.box2d.lunar_lander import LunarLander
 
-import envs
-from envs.ball_catching.model import FREE_JOINTS, SUBSTEPS, load_model
+from pacebench import envs
+from pacebench.envs.ball_catching.model import FREE_JOINTS, SUBSTEPS, load_model
 
 Program = Callable[[np.ndarray], None]
 Preparation = Callable[[str, np.ndarray], Program]

@@ -23,15 +23,21 @@ from collections.abc import Callable
 import numpy as np
 import torch
 
-from harness import learners
-from harness.learners.batched.network import Layout, StackedPolicy
-from harness.learners.batched.update import Rollout, Updater
-from harness.learners.ppo import PPOParams
-from harness.records import NoHooks
-from harness.seeding import RunSeed
-from harness.study.specs import Cell, CurriculumCell, EvaluationCell, LearnerCell, ScheduleCell
-from harness.training.loop import Batch
-from harness.training.task import Task
+from pacebench.harness import learners
+from pacebench.harness.learners.batched.network import Layout, StackedPolicy
+from pacebench.harness.learners.batched.update import Rollout, Updater
+from pacebench.harness.learners.ppo import PPOParams
+from pacebench.harness.records import NoHooks
+from pacebench.harness.seeding import RunSeed
+from pacebench.harness.study.specs import (
+    Cell,
+    CurriculumCell,
+    EvaluationCell,
+    LearnerCell,
+    ScheduleCell,
+)
+from pacebench.harness.training.loop import Batch
+from pacebench.harness.training.resolved import Task
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 SETUPS = ("point-mass-2", "ball-catching", "lunar-lander")
@@ -40,7 +46,7 @@ SEEDS = (1, 2, 5, 10, 20, 40)
 
 
 def make_batch(setup: str, learner: str, seeds: int) -> Batch:
-    """A batch that never gets as far as an examination."""
+    """A batch that never gets as far as an evaluation."""
     params = learners.get(learner).Params.model_validate(learners.get(learner).defaults(setup))
     budget = 10**12
     cell = Cell(

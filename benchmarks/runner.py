@@ -20,13 +20,13 @@ from unittest.mock import patch
 
 import numpy as np
 
-from harness import load_results, load_study
-from harness.records import EVALUATION_COLUMNS, RunResult, Status
-from harness.runner import RunOptions, run
-from harness.seeding import RunSeed, StudyRole
-from harness.store import RunStore
-from harness.study.expand import expand
-from harness.study.specs import Run
+from pacebench.harness import load_results, load_study, run
+from pacebench.harness.records import EVALUATION_COLUMNS, RunResult, Status
+from pacebench.harness.runner.launch import RunOptions
+from pacebench.harness.seeding import RunSeed, StudyRole
+from pacebench.harness.store.store import RunStore
+from pacebench.harness.study.expand import expand
+from pacebench.harness.study.specs import Run
 
 
 def main() -> None:
@@ -71,8 +71,8 @@ def batches() -> None:
     """Trains batches of growing size and prints what a batch costs beside its seeds."""
     import torch
 
-    from harness.runner.packing import FIXED
-    from harness.training import train
+    from pacebench.harness.runner.packing import FIXED
+    from pacebench.harness.training import train
 
     torch.set_num_threads(1)
     study = load_study("studies/quick.yaml")

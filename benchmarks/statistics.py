@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from rliable import library, metrics
 
-from harness.statistics import bootstrap
+from pacebench.harness.statistics import bootstrap
 
 RUNS, TASKS, RESAMPLES, BLOCKS = 20, 4, 50_000, 3
 

@@ -6,24 +6,29 @@ contexts = c.sample(n, rng)
 record = c.update(contexts, values)
 """
 
-from curricula._registry import DuplicateNameError, UnknownNameError
-from curricula.base import Curriculum, Option, Proposal
-from curricula.capabilities import Capabilities
-from curricula.errors import CurriculumError
-from curricula.family import ScaledFamily
-from curricula.gaussian import Gaussian
-from curricula.record import UpdateRecord
-from curricula.registry import get, make, names, origin, register, unregister
-from curricula.selfpaced import SelfPaced
-from curricula.uniform import Uniform
+from __future__ import annotations
+
+if __name__ != "pacebench.curricula":
+    raise ImportError("pacebench.curricula is its name; this would be a second copy of it")
+
+from pacebench.curricula.base import Curriculum, Option, Proposal
+from pacebench.curricula.capabilities import Capabilities
+from pacebench.curricula.errors import CurriculumError
+from pacebench.curricula.family import ScaledFamily
+from pacebench.curricula.gaussian import Gaussian
+from pacebench.curricula.record import UpdateRecord
+from pacebench.curricula.registry import get, make, names, origin, register, unregister
+from pacebench.curricula.selfpaced import SelfPaced
+from pacebench.curricula.uniform import Uniform
+from pacebench.registry import DuplicateNameError, UnknownNameError
 
 # Importing registers, and in this order, which `names()` and every table keep.
-from curricula.controls import Control, Default, Initial, Linear, UniformControl  # isort: skip
-from curricula.spdl import Spdl  # isort: skip
-from curricula.spdl_sqp import SpdlSqp  # isort: skip
-from curricula.spgl import Spgl, taylor_bound  # isort: skip
-from curricula.shared import SpglShared  # isort: skip
-from curricula.exact import SpglExact, SpglExactKl, SpglJoint  # isort: skip
+from pacebench.curricula.controls import Control, Default, Initial, Linear, UniformControl  # isort: skip
+from pacebench.curricula.spdl import Spdl  # isort: skip
+from pacebench.curricula.spdl_sqp import SpdlSqp  # isort: skip
+from pacebench.curricula.spgl import Spgl, taylor_bound  # isort: skip
+from pacebench.curricula.shared import SpglShared  # isort: skip
+from pacebench.curricula.exact import SpglExact, SpglExactKl, SpglJoint  # isort: skip
 
 __all__ = [
     "Capabilities",

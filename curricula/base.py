@@ -14,11 +14,11 @@ from typing import Any, ClassVar, Required, TypedDict, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from curricula.capabilities import Capabilities
-from curricula.errors import CurriculumError
-from curricula.gaussian import Array, Gaussian, as_vector
-from curricula.record import UpdateRecord
-from curricula.uniform import Distribution, divergence
+from pacebench.curricula.capabilities import Capabilities
+from pacebench.curricula.errors import CurriculumError
+from pacebench.curricula.gaussian import Array, Gaussian, as_vector
+from pacebench.curricula.record import UpdateRecord
+from pacebench.curricula.uniform import Distribution, divergence
 
 
 class Common(TypedDict, total=False):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from curricula.gaussian import Array, solve_lower
+from pacebench.curricula.gaussian import Array, solve_lower
 
 
 class CholeskyProblem:

@@ -6,13 +6,13 @@ from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
-from curricula.base import Common, Curriculum, Proposal
-from curricula.capabilities import Capabilities
-from curricula.errors import CurriculumError
-from curricula.family import ScaledFamily
-from curricula.gaussian import Array
-from curricula.registry import register
-from curricula.uniform import Uniform
+from pacebench.curricula.base import Common, Curriculum, Proposal
+from pacebench.curricula.capabilities import Capabilities
+from pacebench.curricula.errors import CurriculumError
+from pacebench.curricula.family import ScaledFamily
+from pacebench.curricula.gaussian import Array
+from pacebench.curricula.registry import register
+from pacebench.curricula.uniform import Uniform
 
 
 class Control(Curriculum):

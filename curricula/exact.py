@@ -13,15 +13,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from curricula import sqp
-from curricula.capabilities import Capabilities
-from curricula.family import Statistics
-from curricula.gaussian import Array
-from curricula.registry import register
-from curricula.scaled_problem import ScaledProblem, restricted, split
-from curricula.spgl import Move, Spgl
-from curricula.sqp import Smooth, Solution
-from curricula.steps import Step
+from pacebench.curricula import sqp
+from pacebench.curricula.capabilities import Capabilities
+from pacebench.curricula.family import Statistics
+from pacebench.curricula.gaussian import Array
+from pacebench.curricula.registry import register
+from pacebench.curricula.scaled_problem import ScaledProblem, restricted, split
+from pacebench.curricula.spgl import Move, Spgl
+from pacebench.curricula.sqp import Smooth, Solution
+from pacebench.curricula.steps import Step
 
 # The closed form that the solver starts from needs ε < ¼; a larger budget starts from this one's.
 _GUESS = 0.2

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import lapack
 
-from curricula.errors import CurriculumError
-from curricula.gaussian import Array, Gaussian, solve_lower
+from pacebench.curricula.errors import CurriculumError
+from pacebench.curricula.gaussian import Array, Gaussian, solve_lower
 
 # θ beyond these is not followed: no context distribution of use lies there, and the squares that
 # the formulas take would leave the range of floating point.

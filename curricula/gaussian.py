@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import lapack
 
-from curricula.errors import CurriculumError
+from pacebench.curricula.errors import CurriculumError
 
 Array = NDArray[np.float64]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from curricula._registry import Registry, UnknownNameError
-from curricula.base import Common, Curriculum
-from curricula.errors import CurriculumError
+from pacebench.curricula.base import Common, Curriculum
+from pacebench.curricula.errors import CurriculumError
+from pacebench.registry import Registry, UnknownNameError
 
 _REGISTRY: Registry[type[Curriculum]] = Registry("curriculum", "pacebench.curricula")
 

@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from curricula.family import ScaledFamily, Statistics
-from curricula.gaussian import Array, Gaussian
-from curricula.sqp import Smooth
+from pacebench.curricula.family import ScaledFamily, Statistics
+from pacebench.curricula.gaussian import Array, Gaussian
+from pacebench.curricula.sqp import Smooth
 
 Evaluation = tuple[float, Array, Array]
 

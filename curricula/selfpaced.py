@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any, Unpack
 
-from curricula.base import Common, Curriculum, Proposal
-from curricula.errors import CurriculumError
-from curricula.gaussian import Array
+from pacebench.curricula.base import Common, Curriculum, Proposal
+from pacebench.curricula.errors import CurriculumError
+from pacebench.curricula.gaussian import Array
 
 _RULES = ("hold", "recover")
 

@@ -9,12 +9,12 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
-from curricula.capabilities import Capabilities
-from curricula.family import Statistics
-from curricula.gaussian import Array
-from curricula.registry import register
-from curricula.spgl import Move, ScaledSelfPaced
-from curricula.steps import PARALLEL, beside
+from pacebench.curricula.capabilities import Capabilities
+from pacebench.curricula.family import Statistics
+from pacebench.curricula.gaussian import Array
+from pacebench.curricula.registry import register
+from pacebench.curricula.spgl import Move, ScaledSelfPaced
+from pacebench.curricula.steps import PARALLEL, beside
 
 
 class JointStep(NamedTuple):

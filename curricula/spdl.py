@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import Bounds, NonlinearConstraint, minimize
 
-from curricula.base import Common
-from curricula.capabilities import Capabilities
-from curricula.cholesky_problem import CholeskyProblem
-from curricula.errors import CurriculumError
-from curricula.gaussian import Array
-from curricula.registry import register
-from curricula.spdl_problem import Outcome, SpdlProblem
-from curricula.sqp import Remembered, Smooth
+from pacebench.curricula.base import Common
+from pacebench.curricula.capabilities import Capabilities
+from pacebench.curricula.cholesky_problem import CholeskyProblem
+from pacebench.curricula.errors import CurriculumError
+from pacebench.curricula.gaussian import Array
+from pacebench.curricula.registry import register
+from pacebench.curricula.spdl_problem import Outcome, SpdlProblem
+from pacebench.curricula.sqp import Remembered, Smooth
 
 
 @register("spdl")

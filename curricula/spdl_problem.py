@@ -9,11 +9,11 @@ from typing import Any, NamedTuple, Unpack
 import numpy as np
 from numpy.typing import ArrayLike
 
-from curricula.base import Common, Proposal
-from curricula.cholesky_problem import CholeskyProblem
-from curricula.errors import CurriculumError
-from curricula.gaussian import Array, Gaussian, as_vector
-from curricula.selfpaced import SelfPaced
+from pacebench.curricula.base import Common, Proposal
+from pacebench.curricula.cholesky_problem import CholeskyProblem
+from pacebench.curricula.errors import CurriculumError
+from pacebench.curricula.gaussian import Array, Gaussian, as_vector
+from pacebench.curricula.selfpaced import SelfPaced
 
 # How far, relative to ε, a solution may exceed the budget before it is refused.
 _EXCESS = 1e-6

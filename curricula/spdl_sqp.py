@@ -8,12 +8,12 @@ from typing import ClassVar
 import numpy as np
 from scipy.optimize import brentq
 
-from curricula import sqp
-from curricula.capabilities import Capabilities
-from curricula.cholesky_problem import CholeskyProblem
-from curricula.gaussian import Array, solve_lower
-from curricula.registry import register
-from curricula.spdl_problem import Outcome, SpdlProblem
+from pacebench.curricula import sqp
+from pacebench.curricula.capabilities import Capabilities
+from pacebench.curricula.cholesky_problem import CholeskyProblem
+from pacebench.curricula.gaussian import Array, solve_lower
+from pacebench.curricula.registry import register
+from pacebench.curricula.spdl_problem import Outcome, SpdlProblem
 
 
 @register("spdl-sqp")

@@ -7,14 +7,14 @@ from typing import Any, ClassVar, NamedTuple, Unpack
 
 import numpy as np
 
-from curricula import steps
-from curricula.base import Common, Proposal, effective_samples
-from curricula.capabilities import Capabilities
-from curricula.errors import CurriculumError
-from curricula.family import THETA_LIMITS, ScaledFamily, Statistics
-from curricula.gaussian import Array, Gaussian, as_vector
-from curricula.registry import register
-from curricula.selfpaced import SelfPaced
+from pacebench.curricula import steps
+from pacebench.curricula.base import Common, Proposal, effective_samples
+from pacebench.curricula.capabilities import Capabilities
+from pacebench.curricula.errors import CurriculumError
+from pacebench.curricula.family import THETA_LIMITS, ScaledFamily, Statistics
+from pacebench.curricula.gaussian import Array, Gaussian, as_vector
+from pacebench.curricula.registry import register
+from pacebench.curricula.selfpaced import SelfPaced
 
 
 class Move(NamedTuple):

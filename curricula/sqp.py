@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import Bounds, minimize
 
-from curricula.gaussian import Array
+from pacebench.curricula.gaussian import Array
 
 Smooth = Callable[[Array], tuple[float, Array]]
 

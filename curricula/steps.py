@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from curricula.gaussian import Array
+from pacebench.curricula.gaussian import Array
 
 # Two directions closer than this are parallel: what remains of one beside the other is rounding.
 PARALLEL = 1e-12

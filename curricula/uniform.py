@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from curricula.gaussian import Array, Gaussian
+from pacebench.curricula.gaussian import Array, Gaussian
 
 
 class Uniform:

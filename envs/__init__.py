@@ -1,6 +1,6 @@
 """Contextual environments: physics, contexts and rewards, each setup one fixed benchmark task.
 
-    import envs
+    from pacebench import envs
 
     spec = envs.setup("point-mass-2")
     env = envs.make("point-mass-2")                            # a gymnasium.Env
@@ -11,11 +11,13 @@ Importing this package imports no physics engine; making an environment does.
 
 from __future__ import annotations
 
-from envs import catalogue, gym
-from envs._registry import UnknownNameError
-from envs.base import BatchEnv, ContextSource
-from envs.errors import SetupError
-from envs.registry import (
+if __name__ != "pacebench.envs":
+    raise ImportError("pacebench.envs is its name; this would be a second copy of it")
+
+from pacebench.envs import catalogue, gym
+from pacebench.envs.base import BatchEnv, ContextSource
+from pacebench.envs.errors import SetupError
+from pacebench.envs.registry import (
     environment,
     make,
     make_batch,
@@ -26,8 +28,9 @@ from envs.registry import (
     setup,
     unregister,
 )
-from envs.setup import Anchors, PolicyScore, Setup
-from envs.single import ContextualEnv
+from pacebench.envs.setup import Anchors, PolicyScore, Setup
+from pacebench.envs.single import ContextualEnv
+from pacebench.registry import UnknownNameError
 
 catalogue.register_all()
 gym.register_all()

@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 from numpy.random import SeedSequence
 
-from envs.catalogue import ANCHORS_FILE
-from envs.errors import SetupError
-from envs.registry import environment, setup
-from envs.rollout import Episodes, draw_contexts, play
-from envs.setup import Anchors, PolicyScore, Setup
+from pacebench.envs.catalogue import ANCHORS_FILE
+from pacebench.envs.errors import SetupError
+from pacebench.envs.registry import environment, setup
+from pacebench.envs.rollout import Episodes, draw_contexts, play
+from pacebench.envs.setup import Anchors, PolicyScore, Setup
 
 
 def measure_anchors(name: str | Setup, episodes: int, seed: int, command: str) -> Anchors:

@@ -13,10 +13,17 @@ from gymnasium import spaces
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from envs.checks import Floats, Indices, check_actions, check_contexts, check_indices, listed
-from envs.errors import PhysicsStateError, SetupError
-from envs.setup import Setup
-from envs.streams import Seed, spawn_streams
+from pacebench.envs.checks import (
+    Floats,
+    Indices,
+    check_actions,
+    check_contexts,
+    check_indices,
+    listed,
+)
+from pacebench.envs.errors import PhysicsStateError, SetupError
+from pacebench.envs.setup import Setup
+from pacebench.envs.streams import Seed, spawn_streams
 
 # Floats and Indices are passed on for the environments, which import their base from here.
 __all__ = ["BatchEnv", "Bools", "ContextSource", "Floats", "Indices", "StepResult"]

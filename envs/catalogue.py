@@ -7,8 +7,8 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
-from envs.registry import register, register_environment
-from envs.setup import Anchors, Setup
+from pacebench.envs.registry import register, register_environment
+from pacebench.envs.setup import Anchors, Setup
 
 ANCHORS_FILE = Path(__file__).with_name("anchors.json")
 
@@ -113,9 +113,9 @@ SETUPS = (
 )
 
 ENVIRONMENTS = {
-    "point-mass": "envs.point_mass:PointMassBatch",
-    "lunar-lander": "envs.lunar_lander:LunarLanderBatch",
-    "ball-catching": "envs.ball_catching:BallCatchingBatch",
+    "point-mass": "pacebench.envs.point_mass:PointMassBatch",
+    "lunar-lander": "pacebench.envs.lunar_lander:LunarLanderBatch",
+    "ball-catching": "pacebench.envs.ball_catching:BallCatchingBatch",
 }
 
 

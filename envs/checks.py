@@ -7,8 +7,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from envs.errors import SetupError
-from envs.setup import Setup
+from pacebench.envs.errors import SetupError
+from pacebench.envs.setup import Setup
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import gymnasium
 
-from envs.errors import SetupError
-from envs.registry import make
-from envs.registry import setup as find_setup
-from envs.setup import Setup
-from envs.single import ContextualEnv
+from pacebench.envs.errors import SetupError
+from pacebench.envs.registry import make
+from pacebench.envs.registry import setup as find_setup
+from pacebench.envs.setup import Setup
+from pacebench.envs.single import ContextualEnv
 
 _IDS = {
     "pacebench/PointMass-v0": ("point-mass", "point-mass-2"),
@@ -23,7 +23,7 @@ def register_all() -> None:
         if name not in gymnasium.registry:
             gymnasium.register(
                 name,
-                entry_point="envs.gym:make_registered",
+                entry_point="pacebench.envs.gym:make_registered",
                 kwargs={"environment": environment, "setup": default},
             )
 

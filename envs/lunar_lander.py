@@ -14,9 +14,9 @@ from gymnasium import spaces
 from gymnasium.envs.box2d import lunar_lander
 from numpy.typing import NDArray
 
-from envs.base import BatchEnv, ContextSource, Floats, Indices
-from envs.setup import Setup
-from envs.streams import Seed
+from pacebench.envs.base import BatchEnv, ContextSource, Floats, Indices
+from pacebench.envs.setup import Setup
+from pacebench.envs.streams import Seed
 
 # Observed x of the flags: the pad covers two of the ten pieces of terrain.
 PAD_HALF_WIDTH = 0.2

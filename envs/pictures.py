@@ -11,12 +11,12 @@ import numpy as np
 from numpy.random import SeedSequence
 from numpy.typing import ArrayLike, NDArray
 
-from envs.base import BatchEnv, Floats
-from envs.errors import SetupError
-from envs.registry import make_batch, setup
-from envs.rollout import draw_contexts
-from envs.setup import Setup
-from envs.streams import stream
+from pacebench.envs.base import BatchEnv, Floats
+from pacebench.envs.errors import SetupError
+from pacebench.envs.registry import make_batch, setup
+from pacebench.envs.rollout import draw_contexts
+from pacebench.envs.setup import Setup
+from pacebench.envs.streams import stream
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -6,12 +6,12 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
-from envs._registry import Registry
-from envs.base import BatchEnv, ContextSource
-from envs.errors import SetupError
-from envs.setup import Setup
-from envs.single import ContextualEnv
-from envs.streams import Seed
+from pacebench.envs.base import BatchEnv, ContextSource
+from pacebench.envs.errors import SetupError
+from pacebench.envs.setup import Setup
+from pacebench.envs.single import ContextualEnv
+from pacebench.envs.streams import Seed
+from pacebench.registry import Registry
 
 _setups: Registry[Setup] = Registry("setup", "pacebench.setups")
 _environments: Registry[str | type[BatchEnv]] = Registry("environment", "pacebench.environments")

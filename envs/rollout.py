@@ -8,10 +8,10 @@ import numpy as np
 from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
-from envs.base import Bools, Floats, Indices
-from envs.registry import make_batch, setup
-from envs.setup import Setup
-from envs.streams import stream
+from pacebench.envs.base import Bools, Floats, Indices
+from pacebench.envs.registry import make_batch, setup
+from pacebench.envs.setup import Setup
+from pacebench.envs.streams import stream
 
 _COPIES = 100
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from envs.errors import SetupError
+from pacebench.envs.errors import SetupError
 
 Vector = tuple[float, ...]
 

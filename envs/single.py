@@ -10,9 +10,9 @@ from gymnasium import spaces
 from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
-from envs.base import BatchEnv, Floats
-from envs.errors import SetupError
-from envs.streams import stream
+from pacebench.envs.base import BatchEnv, Floats
+from pacebench.envs.errors import SetupError
+from pacebench.envs.streams import stream
 
 
 class ContextualEnv(gymnasium.Env[Floats, Floats]):

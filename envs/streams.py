@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 
-from envs.errors import SetupError
+from pacebench.envs.errors import SetupError
 
 Seed = int | SeedSequence
 

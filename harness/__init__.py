@@ -1,31 +1,76 @@
 """Everything that turns a study into evidence.
 
-Names are imported when they are first used, so that `import harness` and the command line stay
-quick.
+Each function imports what it needs when it is called, so that `from pacebench import harness` and
+the command line stay quick.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+if __name__ != "pacebench.harness":
+    raise ImportError("pacebench.harness is its name; this would be a second copy of it")
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+# Imported before the function of the same name is defined: the first import of a room puts it into
+# this namespace, and would replace the function later.
+import pacebench.harness.report  # noqa: F401
 
 if TYPE_CHECKING:
-    from harness.report import report
-    from harness.runner import run
-    from harness.store import load_results
-    from harness.study.load import load_study
+    from pacebench.harness.report.make import Report
+    from pacebench.harness.runner.launch import RunOptions, RunSummary
+    from pacebench.harness.store.load import Results
+    from pacebench.harness.study.models import Study
 
 __all__ = ["load_results", "load_study", "report", "run"]
 
-_HOMES = {
-    "load_study": "harness.study.load",
-    "run": "harness.runner",
-    "load_results": "harness.store",
-    "report": "harness.report",
-}
+
+def load_study(path: str | Path) -> Study:
+    """Reads and validates a study: a YAML file, or the name of a shipped one such as `quick`.
+
+    Raises:
+        UserError: With one sentence for each mistake in the file.
+    """
+    from pacebench.harness.study import load
+
+    return load.load_study(path)
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'harness' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+def run(
+    study: Study, *, results: Path | str = "results", options: RunOptions | None = None
+) -> RunSummary:
+    """Makes the runs of a study that are not there yet; call it again to resume.
+
+    Args:
+        study: What to run.
+        results: Where the folder of the study is, or is to be.
+        options: Where and how to run it.
+
+    Raises:
+        UserError: The results folder cannot be used, the executor is not available, or the study
+            was frozen and has changed since.
+    """
+    from pacebench.harness.analysis import freeze
+    from pacebench.harness.runner import launch
+
+    # A study that was frozen and has changed since is refused before anything is started.
+    freeze.check(study, Path(results) / study.name)
+    return launch.run(study, results=results, options=options)
+
+
+def load_results(path: Path | str) -> Results:
+    """Returns the runs, evaluations and updates of a results folder as tidy pandas frames.
+
+    Raises:
+        UserError: The folder holds no results, or they cannot be read.
+    """
+    from pacebench.harness.store import load
+
+    return load.load_results(path)
+
+
+def report(path: Path | str, out: Path | str | None = None, *, svg: bool = True) -> Report:
+    """Writes the report of a results folder; see `harness.report.make.report`."""
+    from pacebench.harness.report import make
+
+    return make.report(path, out, svg=svg)

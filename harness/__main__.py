@@ -1,6 +1,6 @@
-"""`python -m harness` is `pacebench`."""
+"""`python -m pacebench.harness` is `pacebench`."""
 
-from harness.cli import main
+from pacebench.harness.cli import main
 
 if __name__ == "__main__":
     main()

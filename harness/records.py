@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.seeding import RunSeed
+from pacebench.harness.seeding import RunSeed
 
 
 class Status(StrEnum):

@@ -19,9 +19,9 @@ import gymnasium
 import numpy as np
 from stable_baselines3.common.callbacks import BaseCallback
 
-import curricula
-from harness.errors import UserError
-from harness.training.pacing import Cohort
+from pacebench import curricula
+from pacebench.harness.errors import UserError
+from pacebench.harness.training.scheduler import Cohort
 
 __all__ = ["CurriculumCallback", "CurriculumWrapper"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from envs.errors import SetupError
+from pacebench.envs.errors import SetupError
 
 try:
     import mujoco  # noqa: F401 - MuJoCo loads the OpenGL library named by MUJOCO_GL at once
@@ -14,6 +14,6 @@ except (AttributeError, RuntimeError) as error:
         "unset MUJOCO_GL, or install the OpenGL library that it names."
     ) from error
 
-from envs.ball_catching.batch import BallCatchingBatch
+from pacebench.envs.ball_catching.batch import BallCatchingBatch
 
 __all__ = ["BallCatchingBatch"]

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from envs.ball_catching.model import (
+from pacebench.envs.ball_catching.model import (
     BALL_POSITION,
     BALL_VELOCITY,
     DESIRED_ANGLES,
@@ -19,11 +19,11 @@ from envs.ball_catching.model import (
     STATE_SIZE,
     Simulator,
 )
-from envs.ball_catching.policies import Interceptor
-from envs.ball_catching.render import Painter
-from envs.ball_catching.throw import catch_point, initial_state
-from envs.base import BatchEnv, Floats, Indices
-from envs.errors import SetupError
+from pacebench.envs.ball_catching.policies import Interceptor
+from pacebench.envs.ball_catching.render import Painter
+from pacebench.envs.ball_catching.throw import catch_point, initial_state
+from pacebench.envs.base import BatchEnv, Floats, Indices
+from pacebench.envs.errors import SetupError
 
 MAX_VELOCITY = 2.0 * np.array([1.985, 2.02, 2.9, 1.57, 2.7])
 """Largest commanded velocities of the free joints, rad/s."""

@@ -10,7 +10,7 @@ import mujoco
 import numpy as np
 from mujoco.rollout import Rollout
 
-from envs.base import Bools, Floats
+from pacebench.envs.base import Bools, Floats
 
 MODEL_FILE = Path(__file__).with_name("model.xml")
 SUBSTEPS = 5

@@ -8,7 +8,7 @@ import mujoco
 import numpy as np
 from scipy.optimize import least_squares
 
-from envs.ball_catching.model import (
+from pacebench.envs.ball_catching.model import (
     BALL_POSITION,
     BALL_VELOCITY,
     DESIRED_ANGLES,
@@ -18,7 +18,7 @@ from envs.ball_catching.model import (
     SUBSTEPS,
     load_model,
 )
-from envs.base import Floats, Indices
+from pacebench.envs.base import Floats, Indices
 
 _FREE = np.array(FREE_JOINTS)
 _TIME = 0

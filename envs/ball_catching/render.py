@@ -12,9 +12,9 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from envs.ball_catching.model import BALL_POSITION, BALL_VELOCITY, GRAVITY, load_model
-from envs.base import Floats
-from envs.errors import SetupError
+from pacebench.envs.ball_catching.model import BALL_POSITION, BALL_VELOCITY, GRAVITY, load_model
+from pacebench.envs.base import Floats
+from pacebench.envs.errors import SetupError
 
 WIDTH, HEIGHT = 720, 480
 _CAMERA = "scene"

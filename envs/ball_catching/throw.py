@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.random import Generator
 
-from envs.ball_catching.model import (
+from pacebench.envs.ball_catching.model import (
     BALL_POSITION,
     BALL_VELOCITY,
     DESIRED_ANGLES,
@@ -18,7 +18,7 @@ from envs.ball_catching.model import (
     JOINT_VELOCITIES,
     STATE_SIZE,
 )
-from envs.base import Floats
+from pacebench.envs.base import Floats
 
 _START_Y, _START_Z = (-0.75, -0.65), (0.8, 1.8)
 _ANGLE_NOISE, _VELOCITY_NOISE = 0.05, 0.05

@@ -14,11 +14,11 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from envs.base import BatchEnv, ContextSource, Floats, Indices
-from envs.point_mass.controller import steer_through_gate
-from envs.point_mass.drawing import draw
-from envs.setup import Setup
-from envs.streams import Seed
+from pacebench.envs.base import BatchEnv, ContextSource, Floats, Indices
+from pacebench.envs.point_mass.controller import steer_through_gate
+from pacebench.envs.point_mass.drawing import draw
+from pacebench.envs.setup import Setup
+from pacebench.envs.streams import Seed
 
 START = np.array([0.0, 3.0])
 GOAL = np.array([0.0, -3.0])

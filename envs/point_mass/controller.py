@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from envs.base import Floats
+from pacebench.envs.base import Floats
 
 _CONTROL_STEP = 0.1
 _ACCELERATION = 15.0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from envs.base import Floats
+from pacebench.envs.base import Floats
 
 if TYPE_CHECKING:
     from PIL.ImageDraw import ImageDraw

@@ -6,6 +6,6 @@ at once.
 
 from __future__ import annotations
 
-from harness.cli.app import app, main
+from pacebench.harness.cli.app import app, main
 
 __all__ = ["app", "main"]

@@ -23,9 +23,9 @@ def anchors(
     import json
     from dataclasses import asdict
 
-    import envs
-    from envs.anchoring import measure_anchors, write_anchors
-    from harness.cli.output import console
+    from pacebench import envs
+    from pacebench.envs.anchoring import measure_anchors, write_anchors
+    from pacebench.harness.cli.output import console
 
     names = envs.names() if setup == "all" else [envs.setup(setup).name]
     measured = {}

@@ -9,27 +9,27 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from harness import threads
-from harness.errors import UserError
+from pacebench.harness import threads
+from pacebench.harness.errors import UserError
 
 # Name of the command, module and function, in the order of a study's life.
 COMMANDS: tuple[tuple[str, str, str], ...] = (
-    ("list", "harness.cli.list_", "list_"),
-    ("check", "harness.cli.check", "check"),
-    ("plan", "harness.cli.plan", "plan"),
-    ("freeze", "harness.cli.freeze", "freeze"),
-    ("run", "harness.cli.run", "run"),
-    ("status", "harness.cli.status", "status"),
-    ("report", "harness.cli.report", "report"),
-    ("schema", "harness.cli.schema", "schema"),
-    ("tune", "harness.cli.tune", "tune"),
-    ("render", "harness.cli.render", "render"),
-    ("play", "harness.cli.play", "play"),
-    ("anchors", "harness.cli.anchors", "anchors"),
-    ("coverage", "harness.cli.coverage", "coverage"),
-    ("verify", "harness.cli.verify", "verify"),
-    ("overhead", "harness.cli.overhead", "overhead"),
-    ("version", "harness.cli.version", "version"),
+    ("list", "pacebench.harness.cli.list_", "list_"),
+    ("check", "pacebench.harness.cli.check", "check"),
+    ("plan", "pacebench.harness.cli.plan", "plan"),
+    ("freeze", "pacebench.harness.cli.freeze", "freeze"),
+    ("run", "pacebench.harness.cli.run", "run"),
+    ("status", "pacebench.harness.cli.status", "status"),
+    ("report", "pacebench.harness.cli.report", "report"),
+    ("schema", "pacebench.harness.cli.schema", "schema"),
+    ("tune", "pacebench.harness.cli.tune", "tune"),
+    ("render", "pacebench.harness.cli.render", "render"),
+    ("play", "pacebench.harness.cli.play", "play"),
+    ("anchors", "pacebench.harness.cli.anchors", "anchors"),
+    ("coverage", "pacebench.harness.cli.coverage", "coverage"),
+    ("verify", "pacebench.harness.cli.verify", "verify"),
+    ("overhead", "pacebench.harness.cli.overhead", "overhead"),
+    ("version", "pacebench.harness.cli.version", "version"),
 )
 
 # What curricula and envs raise for bad input; they know nothing of UserError.

@@ -24,9 +24,9 @@ def check(
     """
     import json
 
-    from harness.cli.output import console
-    from harness.study.load import load_study
-    from harness.study.summary import summarise
+    from pacebench.harness.analysis.summary import summarise
+    from pacebench.harness.cli.output import console
+    from pacebench.harness.study.load import load_study
 
     loaded = load_study(study)
     summary = summarise(loaded, estimate=estimate, workers=workers)

@@ -31,9 +31,9 @@ def coverage(
     """
     from rich.progress import track
 
-    from harness.cli.output import console
-    from harness.errors import UserError
-    from harness.statistics import coverage_table, simulation
+    from pacebench.harness.cli.output import console
+    from pacebench.harness.errors import UserError
+    from pacebench.harness.statistics import coverage_table, simulation
 
     path = output or Path(simulation.__file__).with_name("coverage.json")
     chosen = tuple(group or simulation.GROUPS)

@@ -22,9 +22,9 @@ def freeze(
 
     Example: [bold]pacebench freeze studies/quick.yaml[/bold]
     """
-    from harness.freeze import NAME
-    from harness.freeze import freeze as freeze_study
-    from harness.study.load import load_study
+    from pacebench.harness.analysis.freeze import NAME
+    from pacebench.harness.analysis.freeze import freeze as freeze_study
+    from pacebench.harness.study.load import load_study
 
     loaded = load_study(study)
     folder = results / loaded.name

@@ -16,7 +16,7 @@ def list_(
     """
     import json
 
-    from harness.cli.output import console, warnings_as_lines
+    from pacebench.harness.cli.output import console, warnings_as_lines
 
     with warnings_as_lines():
         found = _inventory()
@@ -48,9 +48,8 @@ def _shown(value: Any) -> str:
 
 
 def _inventory() -> dict[str, list[dict[str, Any]]]:
-    import curricula
-    import envs
-    from harness import learners
+    from pacebench import curricula, envs
+    from pacebench.harness import learners
 
     return {
         "curricula": [

@@ -41,10 +41,10 @@ def overhead(
     """
     import json
 
-    from harness.cli.output import console
-    from harness.overhead.compare import compare_runs
-    from harness.overhead.measure import measure
-    from harness.overhead.settings import make_settings
+    from pacebench.harness.cli.output import console
+    from pacebench.harness.overhead.compare import compare_runs
+    from pacebench.harness.overhead.measure import measure
+    from pacebench.harness.overhead.settings import make_settings
 
     names = None if curricula is None else tuple(n.strip() for n in curricula.split(","))
     settings = make_settings(quick=quick, names=names, blocks=blocks, limit=limit)
@@ -77,7 +77,7 @@ class _Progress:
             TimeRemainingColumn,
         )
 
-        from harness.cli.output import console
+        from pacebench.harness.cli.output import console
 
         self._console = console(stderr=True)
         self._progress: Progress = Progress(

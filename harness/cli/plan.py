@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from harness.planning import Forecast
+    from pacebench.harness.analysis.planning import Forecast
 
 
 def plan(
@@ -27,9 +27,9 @@ def plan(
     """
     import json
 
-    from harness.cli.output import console
-    from harness.planning import forecast
-    from harness.study.load import load_study
+    from pacebench.harness.analysis.planning import forecast
+    from pacebench.harness.cli.output import console
+    from pacebench.harness.study.load import load_study
 
     found = forecast(load_study(study), pilot, power)
     if json_:

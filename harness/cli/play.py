@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from harness.training.playing import Player
+    from pacebench.harness.runner.playing import Player
 
 
 def play(
@@ -28,10 +28,10 @@ def play(
 
     Example: [bold]pacebench play results/quick/runs/1f0c… --out learned.gif[/bold]
     """
-    from envs.pictures import film, save
-    from harness.cli.render import numbers
-    from harness.errors import UserError
-    from harness.training.playing import load_player
+    from pacebench.envs.pictures import film, save
+    from pacebench.harness.cli.render import numbers
+    from pacebench.harness.errors import UserError
+    from pacebench.harness.runner.playing import load_player
 
     if out.suffix.lower() not in (".png", ".gif"):
         raise UserError(f"cannot write '{out.name}': the name must end in .png or .gif.")

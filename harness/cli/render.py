@@ -33,10 +33,10 @@ def render(
 
     Example: [bold]pacebench render point-mass-2 --context 2.5,0.7,0.1 --out gate.gif[/bold]
     """
-    import envs
-    from envs.pictures import contact_sheet, film, save
-    from harness.cli.output import console
-    from harness.errors import UserError
+    from pacebench import envs
+    from pacebench.envs.pictures import contact_sheet, film, save
+    from pacebench.harness.cli.output import console
+    from pacebench.harness.errors import UserError
 
     spec = envs.setup(setup)
     if not sheet:
@@ -59,7 +59,7 @@ def render(
 
 def numbers(text: str) -> tuple[float, ...]:
     """Reads numbers separated by commas."""
-    from harness.errors import UserError
+    from pacebench.harness.errors import UserError
 
     try:
         return tuple(float(part) for part in text.split(","))

@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from harness.report.tables import Column
+    from pacebench.harness.report.tables import Column
 
 # The rest of the columns is on the page; these fit a terminal.
 _SHOWN = ("setup", "method", "control", "verdict", "difference", "interval", "adjusted_p", "runs")
@@ -37,10 +37,10 @@ def report(
 
     Example: [bold]pacebench report studies/quick.yaml[/bold]
     """
-    from harness.cli.output import console, warnings_as_lines
-    from harness.report import report as make_report
-    from harness.report.sections.claims import verdict_columns, verdict_rows
-    from harness.study.load import load_study
+    from pacebench.harness.cli.output import console, warnings_as_lines
+    from pacebench.harness.report.make import report as make_report
+    from pacebench.harness.report.sections.claims import verdict_columns, verdict_rows
+    from pacebench.harness.study.load import load_study
 
     folder = study if study.is_dir() else results / load_study(study).name
     screen = console()
@@ -65,7 +65,7 @@ def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> Tabl
     from rich.table import Table
     from rich.text import Text
 
-    from harness.report.tables import shown
+    from pacebench.harness.report.tables import shown
 
     by_key = {column.key: column for column in columns}
     table = Table(box=None, pad_edge=False)

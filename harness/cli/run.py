@@ -46,12 +46,12 @@ def run(
 
     Example: [bold]pacebench run studies/quick.yaml[/bold]
     """
-    from harness.cli.output import console
-    from harness.runner import Limits, RunOptions
-    from harness.runner import run as run_study
-    from harness.runner.display import choose
-    from harness.study.load import load_study
-    from harness.study.summary import duration
+    from pacebench import harness
+    from pacebench.harness.cli.output import console
+    from pacebench.harness.runner.display import choose, duration
+    from pacebench.harness.runner.launch import RunOptions
+    from pacebench.harness.runner.task import Limits
+    from pacebench.harness.study.load import load_study
 
     err = console(stderr=True)
     loaded = load_study(study)
@@ -66,7 +66,7 @@ def run(
         retry_failed=retry_failed,
         display=choose(err),
     )
-    summary = run_study(loaded, results=results, options=options)
+    summary = harness.run(loaded, results=results, options=options)
     counts = ", ".join(f"{count} {status}" for status, count in summary.statuses.items())
     said = f"{sum(summary.statuses.values())} of {summary.total} runs ended ({counts or 'none'})"
     typer.echo(f"{said}, {summary.made} of them now, in {duration(summary.seconds)}.")
@@ -83,7 +83,7 @@ def run(
 
 
 def _parameters(pairs: list[str]) -> dict[str, str | int]:
-    from harness.errors import UserError
+    from pacebench.harness.errors import UserError
 
     found: dict[str, str | int] = {}
     for pair in pairs:

@@ -17,7 +17,7 @@ def schema(
 
     Example: [bold]pacebench schema --out docs/study.schema.json[/bold]
     """
-    from harness.study.schema import schema_text
+    from pacebench.harness.study.schema import schema_text
 
     text = schema_text()
     if out is None:

@@ -19,11 +19,11 @@ def status(
     """
     import json
 
-    from harness.cli.output import console
-    from harness.errors import UserError
-    from harness.runner.display import line, table
-    from harness.runner.snapshot import look
-    from harness.store import RunStore
+    from pacebench.harness.cli.output import console
+    from pacebench.harness.errors import UserError
+    from pacebench.harness.runner.display import line, table
+    from pacebench.harness.runner.snapshot import look
+    from pacebench.harness.store.store import RunStore
 
     root = _root(study, results)
     store = RunStore(root)
@@ -51,6 +51,6 @@ def status(
 def _root(study: Path, results: Path) -> Path:
     if study.is_dir():
         return study
-    from harness.study.load import load_study
+    from pacebench.harness.study.load import load_study
 
     return results / load_study(study).name

@@ -10,8 +10,8 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from harness.tuning.launch import Progress
-    from harness.tuning.record import TuningRecord
+    from pacebench.harness.tuning.launch import Progress
+    from pacebench.harness.tuning.record import TuningRecord
 
 
 def tune(
@@ -39,10 +39,10 @@ def tune(
     """
     from rich.live import Live
 
-    from harness.cli.output import console
-    from harness.runner import RunOptions
-    from harness.study.load import load_study
-    from harness.tuning.launch import tune as tune_study
+    from pacebench.harness.cli.output import console
+    from pacebench.harness.runner.launch import RunOptions
+    from pacebench.harness.study.load import load_study
+    from pacebench.harness.tuning.launch import tune as tune_study
 
     err = console(stderr=True)
     options = RunOptions(

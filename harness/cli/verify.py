@@ -29,12 +29,12 @@ def verify(
 
     from hypothesis.configuration import set_hypothesis_home_dir
 
-    from harness.cli.output import console, warnings_as_lines
+    from pacebench.harness.cli.output import console, warnings_as_lines
 
     # Hypothesis keeps a cache in the folder it is called from, which is the user's.
     set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "pacebench-hypothesis")
     with warnings_as_lines():
-        import harness.verify as suite
+        import pacebench.harness.verify as suite
 
         options = _options(name, option or [])
         with console(stderr=True).status(f"verifying {name}") as status:
@@ -63,8 +63,8 @@ def _options(name: str, given: list[str]) -> dict[str, Any]:
     """Reads name=value pairs and checks them against what the curriculum accepts."""
     import yaml
 
-    import curricula
-    from harness.errors import UserError
+    from pacebench import curricula
+    from pacebench.harness.errors import UserError
 
     known = curricula.get(name).options()
     options: dict[str, Any] = {}

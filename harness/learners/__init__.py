@@ -6,10 +6,10 @@ A learner is registered by name; outside packages add theirs in the entry-point 
 
 from __future__ import annotations
 
-from harness.learners.base import Capabilities, Learner, LearnerParams
-from harness.learners.ppo import PPO, PPOParams
-from harness.learners.registry import get, names, origin, register, unregister
-from harness.learners.sb3 import SB3PPO, SB3SAC, SACParams
+from pacebench.harness.learners.base import Capabilities, Learner, LearnerParams
+from pacebench.harness.learners.ppo import PPO, PPOParams
+from pacebench.harness.learners.registry import get, names, origin, register, unregister
+from pacebench.harness.learners.sb3 import SB3PPO, SB3SAC, SACParams
 
 __all__ = [
     "PPO",

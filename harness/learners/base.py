@@ -8,17 +8,94 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-import envs
-from harness.seeding import RunSeed
+from pacebench import envs
+from pacebench.harness.seeding import RunSeed
 
 if TYPE_CHECKING:
     from gymnasium import spaces
 
-    from harness.training.agents import Agents
+    from pacebench.harness.learners.clock import Clock
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+class EnvStep(NamedTuple):
+    """What a step led to, one row per seed: arrays of shape (S, n, …)."""
+
+    obs: Floats
+    reward: Floats
+    terminated: Bools
+    truncated: Bools
+    final_obs: Floats
+
+
+class RolloutEnvs(Protocol):
+    """The environments that S agents collect rollouts in, n copies each.
+
+    Attributes:
+        obs: The current observations (S, n, observation).
+        restarted: Agents whose copies all began new episodes since the last rollout.
+        broken: Why the observations of an agent cannot be learned from, by its position.
+        copies: n.
+    """
+
+    obs: Floats
+    restarted: list[int]
+    broken: dict[int, str]
+    copies: int
+    observation_space: spaces.Box
+    action_space: spaces.Box
+
+    def step(self, actions: NDArray[np.floating]) -> EnvStep:
+        """Steps all copies with actions (S, n, action); finished ones begin anew by themselves."""
+
+
+class Agents(Protocol):
+    """S independent agents that learn in lockstep.
+
+    Attributes:
+        count: S.
+        diverged: Why an agent can learn no more, by its position; it is left alone from then on
+            and must not disturb the others.
+    """
+
+    count: int
+    diverged: dict[int, str]
+
+    def iterate(self, envs: RolloutEnvs, clock: Clock) -> None:
+        """Collects one rollout and updates the policies once."""
+
+    def act(self, obs: Floats, noise: Floats) -> Floats:
+        """Returns actions (S, M, action) at observations (S, M, observation).
+
+        Args:
+            obs: Observations as the environment gives them.
+            noise: Standard normal numbers (S, M, action); zeros ask for the deterministic action.
+        """
+
+    def values(self, agent: int, obs: Floats) -> Floats:
+        """Returns the critic's values (M,) of one agent, on the scale of the environment."""
+
+    def policy(self, agent: int) -> dict[str, NDArray[np.float32]]:
+        """Returns the parameters that acting needs, by name."""
+
+    def load_policy(self, agent: int, arrays: dict[str, NDArray[np.float32]]) -> None:
+        """Takes the parameters that `policy` returned."""
+
+    def state(self, agent: int) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Returns all that the agent's future depends on: arrays, and JSON-able values."""
+
+    def load_state(
+        self, agent: int, arrays: dict[str, NDArray[Any]], state: dict[str, Any]
+    ) -> None:
+        """Restores what `state` returned."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +199,6 @@ def _same_practice(name: str, spec: envs.Setup) -> bool:
 @cache
 def recorded_settings() -> dict[str, Any]:
     """Returns `settings.json`: per setup and learner the chosen parameters and their evidence."""
-    text = files("harness.learners").joinpath("settings.json").read_text(encoding="utf-8")
+    text = files("pacebench.harness.learners").joinpath("settings.json").read_text(encoding="utf-8")
     settings: dict[str, Any] = json.loads(text)["settings"]
     return settings

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from harness.learners.base import Capabilities, Learner, LearnerParams
-from harness.learners.registry import register
-from harness.seeding import RunSeed
+from pacebench.harness.learners.base import Capabilities, Learner, LearnerParams
+from pacebench.harness.learners.registry import register
+from pacebench.harness.seeding import RunSeed
 
 if TYPE_CHECKING:
     from gymnasium import spaces
 
-    from harness.training.agents import Agents
+    from pacebench.harness.learners.base import Agents
 
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -85,7 +85,7 @@ class PPO(Learner):
         seeds: Sequence[RunSeed],
     ) -> Agents:
         """Makes one agent per seed, all in one set of stacked tensors."""
-        from harness.learners.batched.agents import BatchedPPO
+        from pacebench.harness.learners.batched.agents import BatchedPPO
 
         checked = PPOParams.model_validate(params)
         return BatchedPPO(checked, observation_space, action_space, seeds)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from curricula._registry import Registry
-from harness.learners.base import Learner
+from pacebench.harness.learners.base import Learner
+from pacebench.registry import Registry
 
 _registry: Registry[type[Learner]] = Registry("learner", "pacebench.learners")
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from harness.learners.base import Capabilities, Learner, LearnerParams
-from harness.learners.ppo import PPO, PPOParams
-from harness.learners.registry import register
-from harness.seeding import RunSeed
+from pacebench.harness.learners.base import Capabilities, Learner, LearnerParams
+from pacebench.harness.learners.ppo import PPO, PPOParams
+from pacebench.harness.learners.registry import register
+from pacebench.harness.seeding import RunSeed
 
 if TYPE_CHECKING:
     from gymnasium import spaces
 
-    from harness.training.agents import Agents
+    from pacebench.harness.learners.base import Agents
 
 Positive = Annotated[float, Field(gt=0)]
 
@@ -74,7 +74,7 @@ class SB3PPO(PPO):
         seeds: Sequence[RunSeed],
     ) -> Agents:
         """Makes one Stable-Baselines3 model for one seed."""
-        from harness.learners.sb3_agents import PPOAgent
+        from pacebench.harness.learners.sb3_agents import PPOAgent
 
         checked = PPOParams.model_validate(params)
         return PPOAgent(checked, observation_space, action_space, seeds)
@@ -111,7 +111,7 @@ class SB3SAC(Learner):
         seeds: Sequence[RunSeed],
     ) -> Agents:
         """Makes one Stable-Baselines3 model for one seed."""
-        from harness.learners.sb3_agents import SACAgent
+        from pacebench.harness.learners.sb3_agents import SACAgent
 
         checked = SACParams.model_validate(params)
         return SACAgent(checked, observation_space, action_space, seeds)

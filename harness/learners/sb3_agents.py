@@ -13,14 +13,14 @@ from stable_baselines3 import PPO, SAC
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecNormalize
 
-from harness.learners import limits
-from harness.learners.ppo import PPOParams
-from harness.learners.sb3 import SACParams
-from harness.learners.sb3_env import PracticeVecEnv, SpacesVecEnv
-from harness.learners.sb3_streams import GlobalStreams
-from harness.seeding import RunRole, RunSeed
-from harness.training.clock import Clock
-from harness.training.practice import Practice
+from pacebench.harness.learners import limits
+from pacebench.harness.learners.base import RolloutEnvs
+from pacebench.harness.learners.clock import Clock
+from pacebench.harness.learners.ppo import PPOParams
+from pacebench.harness.learners.sb3 import SACParams
+from pacebench.harness.learners.sb3_env import SpacesVecEnv, TrainingVecEnv
+from pacebench.harness.learners.sb3_streams import GlobalStreams
+from pacebench.harness.seeding import RunRole, RunSeed
 
 Floats = NDArray[np.float64]
 
@@ -28,7 +28,7 @@ _ACTIVATIONS = {"tanh": torch.nn.Tanh, "relu": torch.nn.ReLU}
 
 
 class SB3Agent:
-    """One Stable-Baselines3 model; see `harness.training.agents.Agents`."""
+    """One Stable-Baselines3 model; see `harness.learners.base.Agents`."""
 
     count = 1
 
@@ -39,15 +39,15 @@ class SB3Agent:
         self._streams = GlobalStreams(seeds[0])
         self._steps = steps
         self.model: Any = None
-        self._practice: Practice | None = None
+        self._envs: RolloutEnvs | None = None
 
-    def iterate(self, practice: Practice, clock: Clock) -> None:
+    def iterate(self, envs: RolloutEnvs, clock: Clock) -> None:
         """Lets the model learn for one rollout."""
-        if self._practice is not practice:
-            self._practice = practice
-            self._attach(PracticeVecEnv(practice))
-        if practice.restarted:
-            practice.restarted = []
+        if self._envs is not envs:
+            self._envs = envs
+            self._attach(TrainingVecEnv(envs))
+        if envs.restarted:
+            envs.restarted = []
             self._restart()
         timer = _Phases(clock)
         with self._streams.installed():
@@ -63,7 +63,7 @@ class SB3Agent:
                 self.diverged[0] = f"Stable-Baselines3 refused to go on: {_sentence(error)}"
             finally:
                 timer.close()
-        reasons = [*practice.broken.values(), *self._explosions()]
+        reasons = [*envs.broken.values(), *self._explosions()]
         if reasons:
             self.diverged.setdefault(0, reasons[0])
 
@@ -84,7 +84,7 @@ class SB3Agent:
             elif size >= limits.PARAMETER:
                 yield f"A parameter of the policy grew beyond {limits.PARAMETER:g}."
 
-    def _attach(self, venv: PracticeVecEnv) -> None:
+    def _attach(self, venv: TrainingVecEnv) -> None:
         self.model.set_env(venv)
 
     def _restart(self) -> None:
@@ -178,7 +178,7 @@ class PPOAgent(SB3Agent):
         env = self.model.env
         return env if isinstance(env, VecNormalize) else None
 
-    def _attach(self, venv: PracticeVecEnv) -> None:
+    def _attach(self, venv: TrainingVecEnv) -> None:
         old = self._normalise
         if old is None:
             self.model.set_env(venv)

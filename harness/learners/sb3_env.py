@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from stable_baselines3.common.vec_env import VecEnv
 
-from harness.training.practice import Practice
+from pacebench.harness.learners.base import RolloutEnvs
 
 
 class SpacesVecEnv(VecEnv):
@@ -59,21 +59,21 @@ class SpacesVecEnv(VecEnv):
         return [indices] if isinstance(indices, int) else list(indices)
 
 
-class PracticeVecEnv(SpacesVecEnv):
-    """The practice of one seed, as Stable-Baselines3 wants it.
+class TrainingVecEnv(SpacesVecEnv):
+    """The envs of one seed, as Stable-Baselines3 wants it.
 
     `reset` returns the current observations, since it is the curriculum's schedule that decides
     when episodes are restarted.
     """
 
-    def __init__(self, practice: Practice) -> None:
-        super().__init__(practice.observation_space, practice.action_space, practice.copies)
-        self._practice = practice
+    def __init__(self, envs: RolloutEnvs) -> None:
+        super().__init__(envs.observation_space, envs.action_space, envs.copies)
+        self._envs = envs
         self._actions: Any = None
 
     def reset(self) -> Any:
         """Returns the current observations."""
-        return self._practice.obs[0].astype(np.float32)
+        return self._envs.obs[0].astype(np.float32)
 
     def step_async(self, actions: Any) -> None:
         """Keeps the actions."""
@@ -81,7 +81,7 @@ class PracticeVecEnv(SpacesVecEnv):
 
     def step_wait(self) -> Any:
         """Steps all copies."""
-        step = self._practice.step(self._actions[None])
+        step = self._envs.step(self._actions[None])
         done = step.terminated[0] | step.truncated[0]
         infos: list[dict[str, Any]] = [{} for _ in range(self.num_envs)]
         for i in np.flatnonzero(done).tolist():

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from harness.seeding import RunRole, RunSeed
+from pacebench.harness.seeding import RunRole, RunSeed
 
 
 class GlobalStreams:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.overhead.instances import SYNTHETIC_INSTANCES, load_stream, recorded_choice
-from harness.overhead.settings import Settings
-from harness.store.files import make_folder, write_atomic
+from pacebench.harness.overhead.instances import SYNTHETIC_INSTANCES, load_stream, recorded_choice
+from pacebench.harness.overhead.settings import Settings
+from pacebench.harness.store.files import make_folder, write_atomic
 
 RECORDED_INSTANCES = 20
 # Contexts of one block are kept in memory together.

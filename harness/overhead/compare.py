@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from harness.errors import UserError
-from harness.overhead.pages import load_summary
-from harness.statistics.multiplicity import holm
-from harness.store.files import write_atomic
+from pacebench.harness.errors import UserError
+from pacebench.harness.overhead.pages import load_summary
+from pacebench.harness.statistics.multiplicity import holm
+from pacebench.harness.store.files import write_atomic
 
 COMPARISON = "agreement.json"
 

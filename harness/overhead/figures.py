@@ -11,12 +11,12 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from harness.overhead.scaling import predict
-from harness.overhead.words import clock_name, duration, factor, percent
-from harness.report.canvas import GRID, MUTED, Canvas, Figure
-from harness.report.palette import Style, styles
-from harness.report.tables import MINUS
-from harness.study.models import Study
+from pacebench.harness.overhead.scaling import predict
+from pacebench.harness.overhead.words import clock_name, duration, factor, percent
+from pacebench.harness.report.canvas import GRID, MUTED, Canvas, Figure
+from pacebench.harness.report.palette import Style, styles
+from pacebench.harness.report.tables import MINUS
+from pacebench.harness.study.models import Study
 
 Finding = dict[str, Any]
 Styles = Mapping[str, Style]

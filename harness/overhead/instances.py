@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import curricula
-from harness.errors import UserError
+from pacebench import curricula
+from pacebench.harness.errors import UserError
 
 Floats = NDArray[np.float64]
 

@@ -54,7 +54,7 @@ class Watch:
 
 def machine_state() -> dict[str, Any]:
     """Returns processor, governor, clock, load, versions and threads, as far as they are known."""
-    from harness.store.provenance import provenance
+    from pacebench.harness.store.provenance import provenance
 
     found = provenance()
     del found["host"]

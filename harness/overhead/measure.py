@@ -6,21 +6,21 @@ import json
 from pathlib import Path
 from typing import Any
 
-from harness.overhead import summary as findings
-from harness.overhead.cells import Cell, CellStore, recorded_sources, synthetic_sources
-from harness.overhead.machine import machine_state
-from harness.overhead.replay import (
+from pacebench.harness.overhead import summary as findings
+from pacebench.harness.overhead.cells import Cell, CellStore, recorded_sources, synthetic_sources
+from pacebench.harness.overhead.machine import machine_state
+from pacebench.harness.overhead.replay import (
     CHECK,
     Listener,
     measure_blocks,
     measure_check,
     probe_cells,
 )
-from harness.overhead.settings import Settings, make_settings
-from harness.overhead.shares import summarise_training
-from harness.overhead.training import load_runs, measure_training, planned
-from harness.overhead.words import all_claims
-from harness.store.files import make_folder, write_atomic
+from pacebench.harness.overhead.settings import Settings, make_settings
+from pacebench.harness.overhead.shares import summarise_training
+from pacebench.harness.overhead.training import load_runs, measure_training, planned
+from pacebench.harness.overhead.words import all_claims
+from pacebench.harness.store.files import make_folder, write_atomic
 
 RECORDING_STEPS = 163_840
 SUMMARY = "summary.json"
@@ -52,7 +52,7 @@ def measure(
         training: Whether to train, for the shares of training time and for recorded streams where
             they are missing.
     """
-    from harness.overhead.pages import write_pages
+    from pacebench.harness.overhead.pages import write_pages
 
     folder = make_folder(Path(out))
     chosen = settings if settings is not None else make_settings()
@@ -98,7 +98,7 @@ def _recorded_state(folder: Path, digest: str) -> dict[str, Any] | None:
 
 
 def _record(streams: Path, settings: Settings, hear: Listener) -> None:
-    from harness.overhead.recording import SETUPS, record_streams
+    from pacebench.harness.overhead.recording import SETUPS, record_streams
 
     there = sum((streams / f"{setup}.npz").exists() for setup in SETUPS)
     hear.stage("record", len(SETUPS), there)

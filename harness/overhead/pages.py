@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UserError
-from harness.overhead import figures, tables
-from harness.overhead.words import duration, headline_cells, percent
-from harness.report.document import (
+from pacebench.harness.errors import UserError
+from pacebench.harness.overhead import figures, tables
+from pacebench.harness.overhead.words import duration, headline_cells, percent
+from pacebench.harness.report.document import (
     Block,
     Claim,
     Claims,
@@ -22,8 +22,8 @@ from harness.report.document import (
     Text,
     Warned,
 )
-from harness.report.render import markdown, page
-from harness.store.files import make_folder, write_atomic
+from pacebench.harness.report.render import markdown, page
+from pacebench.harness.store.files import make_folder, write_atomic
 
 Finding = dict[str, Any]
 SUMMARY = "summary.json"

@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 
-from harness import threads
+from pacebench.harness import threads
 
 START_SECONDS = 120.0  # to import, to build instances: long, because the machine may be busy
 
@@ -25,7 +25,7 @@ class Worker:
 
     def __init__(self, job: dict[str, Any]) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "harness.overhead.worker"],
+            [sys.executable, "-m", "pacebench.harness.overhead.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

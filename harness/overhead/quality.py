@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-import curricula
-from harness.overhead.instances import Instance
+from pacebench import curricula
+from pacebench.harness.overhead.instances import Instance
 
 # A solver's own tolerances are no violation: a thousandth of the budget, or of the values' spread.
 TOLERANCE = 1e-3

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import UserError
-from harness.overhead.instances import Floats
-from harness.overhead.settings import MINIMUM_BLOCKS
-from harness.statistics import welch
+from pacebench.harness.errors import UserError
+from pacebench.harness.overhead.instances import Floats
+from pacebench.harness.overhead.settings import MINIMUM_BLOCKS
+from pacebench.harness.statistics import welch
 
 LEVEL = 0.95
 

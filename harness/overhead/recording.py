@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-import curricula
-from harness.overhead.instances import Instance, RecordedStream, save_stream
-from harness.overhead.training import training_cell
-from harness.seeding import RunSeed, StudyRole
-from harness.training import train
+from pacebench import curricula
+from pacebench.harness.overhead.instances import Instance, RecordedStream, save_stream
+from pacebench.harness.overhead.training import training_cell
+from pacebench.harness.seeding import RunSeed, StudyRole
+from pacebench.harness.training import train
 
 SETUPS = ("point-mass-1", "point-mass-2")
 # The curriculum that makes the stream must keep to a diagonal Gaussian, which every method can

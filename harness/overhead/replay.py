@@ -13,11 +13,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from harness.overhead.cells import Cell, CellStore, Source
-from harness.overhead.instances import spread_over
-from harness.overhead.processes import START_SECONDS, Worker, WorkerError
-from harness.overhead.settings import REFERENCE, TWIN, Settings, order_generator
-from harness.overhead.timing import Entry
+from pacebench.harness.overhead.cells import Cell, CellStore, Source
+from pacebench.harness.overhead.instances import spread_over
+from pacebench.harness.overhead.processes import START_SECONDS, Worker, WorkerError
+from pacebench.harness.overhead.settings import REFERENCE, TWIN, Settings, order_generator
+from pacebench.harness.overhead.timing import Entry
 
 CHECK = Source("check", "check-d00003-k0064", 3, 64, tuple(range(10)))
 AGAIN, SLOWED = "spgl (again)", "spgl + 5 %"

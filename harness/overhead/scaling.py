@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from scipy.optimize import least_squares
 
-from harness.overhead.instances import Floats
-from harness.statistics import welch
+from pacebench.harness.overhead.instances import Floats
+from pacebench.harness.statistics import welch
 
 # Work dominates where the update takes this many times the cheapest one.
 DOMINATES = 3.0

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from pydantic import Field, field_validator
 
-import curricula
-from harness.errors import UserError
-from harness.study.specs import Frozen, digest
+from pacebench import curricula
+from pacebench.harness.errors import UserError
+from pacebench.harness.study.specs import Frozen, digest
 
 DIMENSIONS = (1, 2, 3, 5, 10, 20, 50, 100, 1_000, 10_000)
 SIZES = (16, 64, 256, 1_024)

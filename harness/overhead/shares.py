@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from harness.overhead.instances import Floats
-from harness.overhead.ratios import ratio
-from harness.overhead.settings import MINIMUM_BLOCKS, REFERENCE
-from harness.overhead.training import CURRICULA
-from harness.statistics import welch
+from pacebench.harness.overhead.instances import Floats
+from pacebench.harness.overhead.ratios import ratio
+from pacebench.harness.overhead.settings import MINIMUM_BLOCKS, REFERENCE
+from pacebench.harness.overhead.training import CURRICULA
+from pacebench.harness.statistics import welch
 
 PHASES = ("rollout", "policy", "curriculum")
 
@@ -19,7 +19,7 @@ PHASES = ("rollout", "policy", "curriculum")
 def summarise_training(runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Returns the findings per curriculum; empty where no curriculum has two complete seeds.
 
-    Evaluation is left out of all times: it is the examination, not the training.
+    Evaluation is left out of all times: it is the evaluation, not the training.
     """
     there = {run["curriculum"] for run in runs}
     names = [name for name in CURRICULA if name in there]

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-import curricula
-from harness.overhead import quality, scaling
-from harness.overhead.cells import Cell
-from harness.overhead.instances import Floats
-from harness.overhead.ratios import Ratio, Speed, noise_floor, ratio, seconds
-from harness.overhead.replay import AGAIN, SLOWED
-from harness.overhead.settings import REFERENCE, TWIN, Settings
+from pacebench import curricula
+from pacebench.harness.overhead import quality, scaling
+from pacebench.harness.overhead.cells import Cell
+from pacebench.harness.overhead.instances import Floats
+from pacebench.harness.overhead.ratios import Ratio, Speed, noise_floor, ratio, seconds
+from pacebench.harness.overhead.replay import AGAIN, SLOWED
+from pacebench.harness.overhead.settings import REFERENCE, TWIN, Settings
 
 CLOCKS = ("wall", "cpu")
 # Beyond this ratio of wall to processor time, updates were waiting for their turn.

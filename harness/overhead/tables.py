@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.overhead.words import clock_name, duration, factor, percent
-from harness.report.tables import Column, Table, fixed, number
-from harness.statistics.verdicts import Outcome
+from pacebench.harness.overhead.words import clock_name, duration, factor, percent
+from pacebench.harness.report.tables import Column, Table, fixed, number
+from pacebench.harness.statistics.verdicts import Outcome
 
 Finding = dict[str, Any]
 

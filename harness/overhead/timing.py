@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-import curricula
-from harness.overhead.instances import Floats, Instance
+from pacebench import curricula
+from pacebench.harness.overhead.instances import Floats, Instance
 
 MAXIMUM_PASSES = 100
 # Seconds below which an update is over before caches are warm.

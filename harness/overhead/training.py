@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from harness import threads
-from harness.errors import UserError
-from harness.overhead.machine import Watch, pin
-from harness.overhead.settings import Settings, order_generator, source_digest
-from harness.seeding import RunSeed, StudyRole
-from harness.store.files import make_folder, write_atomic
-from harness.study.specs import Cell, digest
+from pacebench.harness import threads
+from pacebench.harness.errors import UserError
+from pacebench.harness.overhead.machine import Watch, pin
+from pacebench.harness.overhead.settings import Settings, order_generator, source_digest
+from pacebench.harness.seeding import RunSeed, StudyRole
+from pacebench.harness.store.files import make_folder, write_atomic
+from pacebench.harness.study.specs import Cell, digest
 
 SETUP = "point-mass-2"
 CURRICULA = ("default", "spgl", "spgl-shared", "spdl-sqp", "spdl")
@@ -30,8 +30,8 @@ EVALUATIONS = 10
 
 def training_cell(curriculum: str, setup: str, steps: int, root: int) -> Cell:
     """Returns the cell of one curriculum with every default of a study."""
-    from harness.study.expand import resolve_cell
-    from harness.study.models import Study
+    from pacebench.harness.study.expand import resolve_cell
+    from pacebench.harness.study.models import Study
 
     study = Study.model_validate(
         {
@@ -84,7 +84,7 @@ def _runs(job: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Trains the curricula of one seed in a fresh process; yields the runs as they are done."""
     with tempfile.TemporaryFile("w+") as errors:
         process = subprocess.Popen(
-            [sys.executable, "-m", "harness.overhead.training"],
+            [sys.executable, "-m", "pacebench.harness.overhead.training"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
@@ -129,7 +129,7 @@ def run_path(folder: Path, settings: Settings, seed: int, name: str) -> Path:
 
 def run_one(curriculum: str, job: dict[str, Any]) -> dict[str, Any]:
     """Trains once in this process; returns timings, the curve and the curriculum's updates."""
-    from harness.training import train
+    from pacebench.harness.training import train
 
     cell = training_cell(curriculum, job["setup"], job["steps"], job["root"])
     seed = RunSeed(root=job["root"], role=StudyRole.EVALUATE, index=job["index"])

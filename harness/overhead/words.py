@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from harness.overhead.ratios import Speed
-from harness.overhead.settings import REFERENCE
+from pacebench.harness.overhead.ratios import Speed
+from pacebench.harness.overhead.settings import REFERENCE
 
 Finding = dict[str, Any]
 # What the exponents of a closed form that does O(K d) work may be, measured on a real machine.

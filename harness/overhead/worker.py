@@ -1,6 +1,6 @@
 """The process that measures: one job on standard input, one JSON line per finding on the output.
 
-    python -m harness.overhead.worker < job.json
+    python -m pacebench.harness.overhead.worker < job.json
 
 It imports the curricula and NumPy and nothing else of weight, so that starting a fresh process for
 every block is cheap.
@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from harness.overhead import machine
-from harness.overhead.instances import Instance, load_stream, synthetic
-from harness.overhead.quality import judge, problem_of, staying
-from harness.overhead.timing import QUICK, Entry, Replay, passes_for, time_block
+from pacebench.harness.overhead import machine
+from pacebench.harness.overhead.instances import Instance, load_stream, synthetic
+from pacebench.harness.overhead.quality import judge, problem_of, staying
+from pacebench.harness.overhead.timing import QUICK, Entry, Replay, passes_for, time_block
 
 
 def instances_of(source: dict[str, Any], indices: list[int]) -> list[Instance]:

@@ -19,8 +19,8 @@ from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
-from harness.report.palette import Style
-from harness.report.svg import BACKGROUND, Mark, inline
+from pacebench.harness.report.palette import Style
+from pacebench.harness.report.svg import BACKGROUND, Mark, inline
 
 WIDTH = 4.7  # inches: one column of the page, and legible when a phone shrinks it
 INK, MUTED, GRID, ZONE = "#1b1f24", "#6b7280", "#dfe3e8", "#eef1f4"

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from harness.report.canvas import Figure
-from harness.report.tables import Table
+from pacebench.harness.report.canvas import Figure
+from pacebench.harness.report.tables import Table
 
 
 @dataclass(frozen=True)

@@ -5,58 +5,40 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import pandas as pd
-from pydantic import ValidationError
-
-import envs
-from envs.setup import Setup
-from harness.errors import UserError
-from harness.freeze import Frozen
-from harness.records import Status
-from harness.report.bridge import run_table, specification
-from harness.report.departures import departures
-from harness.report.units import Units
-from harness.report.view import History, View
-from harness.scores import UNRESOLVED, Results, planned, scale_of, score_runs, target_curves
-from harness.seeding import StudyRole, study_sequence
-from harness.statistics.analysis import analyse
-from harness.store import Ledger, Manifest
-from harness.store import Results as StoredResults
-from harness.store.ledger import now
-from harness.store.provenance import (
+from pacebench import envs
+from pacebench.envs.setup import Setup
+from pacebench.harness.analysis.bridge import run_table, specification
+from pacebench.harness.analysis.deviations import deviations
+from pacebench.harness.analysis.freeze import Frozen
+from pacebench.harness.analysis.history import History
+from pacebench.harness.analysis.scores import (
+    UNRESOLVED,
+    Results,
+    planned,
+    scale_of,
+    score_runs,
+    target_curves,
+)
+from pacebench.harness.analysis.units import Units
+from pacebench.harness.report.data import ReportData
+from pacebench.harness.seeding import StudyRole, study_sequence
+from pacebench.harness.statistics.analysis import analyse
+from pacebench.harness.store.ledger import now
+from pacebench.harness.store.load import Results as StoredResults
+from pacebench.harness.store.manifest import Manifest
+from pacebench.harness.store.provenance import (
     REPORT_PACKAGES,
     code_words,
     package_versions,
     provenance,
     version_words,
 )
-from harness.study.expand import setup_digest
-from harness.study.models import Study
-from harness.tuning.record import TuningRecord, read_record
-
-REPORT_EVENT = "report"
-SHARE_EVENT = "share"
-# Events after which a run's outcome is known.
-_ENDS = ("finish", "failure")
+from pacebench.harness.study.expand import setup_digest
+from pacebench.harness.study.models import Study
+from pacebench.harness.tuning.record import TuningRecord, read_record
 
 
-def study_of(manifest: Manifest) -> Study:
-    """Returns the study that a manifest was written for.
-
-    Raises:
-        UserError: The manifest was written for another version of study files.
-    """
-    try:
-        return Study.model_validate(manifest.plan)
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        raise UserError(
-            f"the manifest of '{manifest.study}' holds a study that this version cannot read "
-            f"({'.'.join(map(str, first['loc']))}: {first['msg']}); run the study again."
-        ) from None
-
-
-def view_of(
+def report_data(
     results: Results,
     study: Study,
     setups: Mapping[str, Setup],
@@ -66,7 +48,7 @@ def view_of(
     provenance: Sequence[tuple[str, str]] = (),
     notes: Sequence[str] = (),
     tuning: TuningRecord | None = None,
-) -> View:
+) -> ReportData:
     """Scores and analyses loaded results.
 
     Args:
@@ -115,9 +97,9 @@ def view_of(
         study_sequence(study.seeds.root, StudyRole.BOOTSTRAP, 0),
         manifest=manifest,
         looks_taken=looks,
-        deviations=departures(frozen, study, results.runs, history),
+        deviations=deviations(frozen, study, results.runs, history),
     )
-    return View(
+    return ReportData(
         study=compared,
         declared=study,
         setups=setups,
@@ -170,31 +152,7 @@ def tuning_of(study: Study, root: Path) -> tuple[TuningRecord | None, list[str]]
     return None, [f"What tuning cost and how it went cannot be shown: {said}."]
 
 
-def history_of(ledger: Ledger) -> History:
-    """Returns what the diary says about looks, ends, retries and damaged runs."""
-    entries = ledger.read()
-    ended: dict[str, str] = {}
-    for entry in entries:
-        if entry.get("event") in _ENDS and entry.get("status") != Status.INFRASTRUCTURE:
-            ended.setdefault(str(entry.get("run")), str(entry["time"]))
-    reports = [entry for entry in entries if entry.get("event") == REPORT_EVENT]
-    looks = {int(n) for entry in reports for n in entry.get("runs_known", ()) if int(n) > 0}
-    counts = pd.Series([entry.get("event") for entry in entries], dtype=object).value_counts()
-    return History(
-        looks=tuple(sorted(looks)),
-        reports=len(reports),
-        retries=int(counts.get("retry", 0)),
-        quarantined=int(counts.get("quarantine", 0)),
-        ended=ended,
-        sources={
-            str(entry["run"]): str(entry["source"])
-            for entry in entries
-            if entry.get("event") == SHARE_EVENT
-        },
-    )
-
-
-def look_of(view: View) -> list[int]:
+def look_of(view: ReportData) -> list[int]:
     """Returns the numbers of runs per cell that this report has looked at: fewest and most."""
     known = view.runs["how"] != UNRESOLVED
     counts = known.groupby([view.runs["label"], view.runs["setup"]]).sum()
@@ -222,7 +180,9 @@ def provenance_of(
             rows += [(f"{column} of {runs} run{several}", str(text))] if text else []
     for setup in dict.fromkeys(asked["setup"]):
         cells = {cell for cell, known in manifest.cells.items() if known.setup == setup}
-        hashes = {manifest.examinations[cell] for cell in cells & manifest.examinations.keys()}
+        hashes = {
+            manifest.evaluation_hashes[cell] for cell in cells & manifest.evaluation_hashes.keys()
+        }
         rows += [(f"held-out contexts of {setup}", f"SHA-256 {found}") for found in sorted(hashes)]
     here = provenance()
     versions = version_words({"versions": package_versions(REPORT_PACKAGES)})

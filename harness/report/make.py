@@ -6,24 +6,24 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import freeze
-from harness.errors import UserError
-from harness.report.document import Document
-from harness.report.gather import (
-    REPORT_EVENT,
-    history_of,
+from pacebench.harness.analysis import freeze
+from pacebench.harness.analysis.history import REPORT_EVENT, history_of
+from pacebench.harness.errors import UserError
+from pacebench.harness.report.data import ReportData
+from pacebench.harness.report.document import Document
+from pacebench.harness.report.gather import (
     look_of,
     provenance_of,
+    report_data,
     setups_of,
-    study_of,
     tuning_of,
-    view_of,
 )
-from harness.report.render import markdown, page
-from harness.report.sections.order import document
-from harness.report.view import View
-from harness.store import Ledger, load_results
-from harness.store.files import make_folder, storage, write_atomic
+from pacebench.harness.report.render import markdown, page
+from pacebench.harness.report.sections.order import document
+from pacebench.harness.store.files import make_folder, storage, write_atomic
+from pacebench.harness.store.ledger import Ledger
+from pacebench.harness.store.load import load_results
+from pacebench.harness.store.manifest import study_of
 
 FOLDER = "report"
 
@@ -39,7 +39,7 @@ class Report:
     """
 
     folder: Path
-    view: View
+    view: ReportData
     document: Document
 
     @property
@@ -74,7 +74,7 @@ def report(path: Path | str, out: Path | str | None = None, *, svg: bool = True)
     ]
     tuning, lacking = tuning_of(study, root)
     notes += lacking
-    view = view_of(
+    view = report_data(
         results,
         study,
         setups,
@@ -101,7 +101,7 @@ def report(path: Path | str, out: Path | str | None = None, *, svg: bool = True)
     return Report(folder, view, made)
 
 
-def write(made: Document, view: View, folder: Path, *, svg: bool = True) -> None:
+def write(made: Document, view: ReportData, folder: Path, *, svg: bool = True) -> None:
     """Writes a document's files, replacing those of an earlier report.
 
     Raises:

@@ -11,7 +11,7 @@ import hashlib
 from collections import Counter
 from dataclasses import dataclass
 
-from harness.study.models import Study
+from pacebench.harness.study.models import Study
 
 # Controls are muted, the closed forms warm, the numerical baselines blue.
 _COLOURS = {

@@ -11,7 +11,7 @@ from importlib import resources
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from harness.report.document import (
+from pacebench.harness.report.document import (
     Block,
     Claims,
     Document,
@@ -23,8 +23,8 @@ from harness.report.document import (
     Text,
     Warned,
 )
-from harness.report.palette import DARK_PAGE, Style
-from harness.report.tables import escape_markdown
+from pacebench.harness.report.palette import DARK_PAGE, Style
+from pacebench.harness.report.tables import escape_markdown
 
 
 def page(document: Document, styles: Mapping[str, Style], *, svg: bool = True) -> str:
@@ -64,7 +64,7 @@ def _prose(text: str) -> Markup:
 
 
 def _part(name: str) -> str:
-    return (resources.files("harness.report") / "page" / name).read_text(encoding="utf-8")
+    return (resources.files("pacebench.harness.report") / "page" / name).read_text(encoding="utf-8")
 
 
 def markdown(document: Document) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.runner.task import Outcome
+from pacebench.harness.runner.task import Outcome
 
 
 @dataclass

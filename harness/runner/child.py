@@ -14,8 +14,8 @@ import sys
 import threading
 from pathlib import Path
 
-from harness.runner.task import Task
-from harness.runner.worker import execute, find_train
+from pacebench.harness.runner.task import Task
+from pacebench.harness.runner.worker import execute, find_train
 
 
 def main(results: int) -> None:

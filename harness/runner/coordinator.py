@@ -9,22 +9,22 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from harness.records import Status
-from harness.runner import logs, snapshot
-from harness.runner.accounts import Accounts
-from harness.runner.display import Display
-from harness.runner.executors import Executor
-from harness.runner.interrupt import Interrupt
-from harness.runner.leases import Holder, Leases
-from harness.runner.packing import Batch
-from harness.runner.policy import Action, decide, infrastructure_failures
-from harness.runner.task import TRAIN, Ended, Ending, Limits, Outcome, Task
-from harness.store.files import make_folder
-from harness.store.ledger import now
-from harness.store.manifest import Manifest
-from harness.store.runs import BadRunError, failed
-from harness.store.store import RunStore
-from harness.study.specs import Run
+from pacebench.harness.records import Status
+from pacebench.harness.runner import logs, snapshot
+from pacebench.harness.runner.accounts import Accounts
+from pacebench.harness.runner.display import Display
+from pacebench.harness.runner.executors import Executor
+from pacebench.harness.runner.interrupt import Interrupt
+from pacebench.harness.runner.leases import Holder, Leases
+from pacebench.harness.runner.packing import Batch
+from pacebench.harness.runner.policy import Action, decide, infrastructure_failures
+from pacebench.harness.runner.task import TRAIN, Ended, Ending, Limits, Outcome, Task
+from pacebench.harness.store.files import make_folder
+from pacebench.harness.store.ledger import now
+from pacebench.harness.store.manifest import Manifest
+from pacebench.harness.store.runs import BadRunError, failed
+from pacebench.harness.store.store import RunStore
+from pacebench.harness.study.specs import Run
 
 _TICK = 0.5
 _LOOK_EVERY = 1.0

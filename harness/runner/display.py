@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from harness.runner.snapshot import Progress, Snapshot
-from harness.study.summary import duration
+from pacebench.harness.runner.snapshot import Progress, Snapshot
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -135,3 +134,12 @@ def _add_row(shown: Table, row: Progress) -> None:
         f"{row.rate:,.0f}" if row.rate else "–",
         duration(row.seconds_left) if row.seconds_left else "–",
     )
+
+
+def duration(seconds: float) -> str:
+    """Returns a time as people say it."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 5400:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

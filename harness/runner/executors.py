@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from harness.runner.task import Ended, Task
+from pacebench.harness.runner.task import Ended, Task
 
 
 class Executor(Protocol):

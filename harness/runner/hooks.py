@@ -11,15 +11,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from harness.records import Checkpoint, RunResult, Status
-from harness.runner.leases import Lease, Leases
-from harness.runner.task import Task
-from harness.seeding import RunSeed
-from harness.store.checkpoints import BadCheckpointError, load_checkpoint, save_checkpoint
-from harness.store.files import make_folder, remove_temporaries, storage
-from harness.store.ledger import now
-from harness.store.store import RunStore
-from harness.study.specs import Run
+from pacebench.harness.records import Checkpoint, RunResult, Status
+from pacebench.harness.runner.leases import Lease, Leases
+from pacebench.harness.runner.task import Task
+from pacebench.harness.seeding import RunSeed
+from pacebench.harness.store.checkpoints import BadCheckpointError, load_checkpoint, save_checkpoint
+from pacebench.harness.store.files import make_folder, remove_temporaries, storage
+from pacebench.harness.store.ledger import now
+from pacebench.harness.store.store import RunStore
+from pacebench.harness.study.specs import Run
 
 P = ParamSpec("P")
 T = TypeVar("T")

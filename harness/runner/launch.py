@@ -10,24 +10,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import UserError
-from harness.records import Status
-from harness.runner import logs
-from harness.runner.accounts import Accounts
-from harness.runner.coordinator import Coordinator
-from harness.runner.display import Display, Silent, choose
-from harness.runner.executors import Executor
-from harness.runner.interrupt import Interrupt
-from harness.runner.leases import Leases
-from harness.runner.packing import is_batched, pack
-from harness.runner.task import TRAIN, Limits
-from harness.seeding import RunSeed
-from harness.store.store import RunStore
-from harness.study.specs import Cell
+from pacebench.harness.errors import UserError
+from pacebench.harness.records import Status
+from pacebench.harness.runner import logs
+from pacebench.harness.runner.accounts import Accounts
+from pacebench.harness.runner.coordinator import Coordinator
+from pacebench.harness.runner.display import Display, Silent, choose
+from pacebench.harness.runner.executors import Executor
+from pacebench.harness.runner.interrupt import Interrupt
+from pacebench.harness.runner.leases import Leases
+from pacebench.harness.runner.packing import is_batched, pack
+from pacebench.harness.runner.task import TRAIN, Limits
+from pacebench.harness.seeding import RunSeed
+from pacebench.harness.store.store import RunStore
+from pacebench.harness.study.specs import Cell
 
 if TYPE_CHECKING:
-    from harness.study.expand import PlannedCell
-    from harness.study.models import Study
+    from pacebench.harness.study.expand import PlannedCell
+    from pacebench.harness.study.models import Study
 
 EXECUTORS = ("local", "ray", "slurm")
 
@@ -113,18 +113,16 @@ def run(
         options: Where and how to run it.
 
     Raises:
-        UserError: The results folder cannot be used, the executor is not available, or the study
-            was frozen and has changed since.
+        UserError: The results folder cannot be used, or the executor is not available.
     """
-    from harness import freeze
-    from harness.study.expand import expand
+    from pacebench.harness.study.expand import expand
 
     root = Path(results) / study.name
-    # A study that was frozen and has changed since is refused before anything is started.
-    freeze.check(study, root)
     plan = study.model_dump(mode="json")
     cells = expand(study)
-    return run_cells(study.name, plan, cells, root, options or RunOptions(), examinations(cells))
+    return run_cells(
+        study.name, plan, cells, root, options or RunOptions(), evaluation_hashes(cells)
+    )
 
 
 def run_cells(
@@ -133,7 +131,7 @@ def run_cells(
     cells: Sequence[PlannedCell],
     root: Path,
     options: RunOptions,
-    examined: Mapping[str, str] | None = None,
+    evaluated: Mapping[str, str] | None = None,
 ) -> RunSummary:
     """Makes the runs of some cells; `run` for a whole study, and what tuning calls.
 
@@ -143,13 +141,13 @@ def run_cells(
         cells: What to run.
         root: The results folder.
         options: Where and how to run it.
-        examined: From `examinations`; the manifest keeps it.
+        evaluated: From `evaluation_hashes`; the manifest keeps it.
     """
     began = time.monotonic()
     _check(options)
     store = RunStore(root)
     asked = [(cell.label, cell.cell, cell.seeds) for cell in cells]
-    manifest = store.extend_manifest(name, plan, asked, examined)
+    manifest = store.extend_manifest(name, plan, asked, evaluated)
     store.ledger.append("run", executor=options.executor, plan=manifest.plan_digest)
     logs.file_orphans(
         store, (holder.facts.get("attempt", "") for holder in Leases(store.root).live().values())
@@ -201,10 +199,10 @@ def run_cells(
     return summary
 
 
-def examinations(cells: Sequence[PlannedCell]) -> dict[str, str]:
-    """Returns the hash of what each cell is examined on; many cells share it."""
-    import envs
-    from harness.training.examination import examination_digest
+def evaluation_hashes(cells: Sequence[PlannedCell]) -> dict[str, str]:
+    """Returns the hash of what each cell is evaluated on; many cells share it."""
+    from pacebench import envs
+    from pacebench.harness.training.evaluation import evaluation_digest
 
     hashes: dict[str, str] = {}
     by_cell = {}
@@ -212,7 +210,7 @@ def examinations(cells: Sequence[PlannedCell]) -> dict[str, str]:
         cell = planned.cell
         key = f"{cell.setup} {cell.evaluation.model_dump_json()}"
         if key not in hashes:
-            hashes[key] = examination_digest(envs.setup(cell.setup), cell.evaluation)
+            hashes[key] = evaluation_digest(envs.setup(cell.setup), cell.evaluation)
         by_cell[cell.digest()] = hashes[key]
     return by_cell
 
@@ -262,7 +260,7 @@ def _reconcile(store: RunStore, good: Mapping[str, Any]) -> None:
 def _missing(
     asked: Sequence[tuple[str, Cell, Sequence[RunSeed]]], statuses: Mapping[str, str]
 ) -> list[tuple[str, Cell, list[RunSeed]]]:
-    from harness.study.specs import Run
+    from pacebench.harness.study.specs import Run
 
     seen = set(statuses)
     missing = []
@@ -279,19 +277,19 @@ def _missing(
 
 
 def _executor(options: RunOptions, root: Path) -> Executor:
-    from harness.study.estimate import available_workers
+    from pacebench.harness.runner.estimate import available_workers
 
     if options.executor == "ray":
-        from harness.runner.ray_cluster import RayExecutor
+        from pacebench.harness.runner.ray_cluster import RayExecutor
 
         return RayExecutor(options.workers, options.address)
     if options.executor == "slurm":
-        from harness.runner.slurm import SlurmExecutor
+        from pacebench.harness.runner.slurm import SlurmExecutor
 
         parameters = dict(options.slurm)
         cluster = parameters.pop("cluster", "slurm")
         return SlurmExecutor(options.workers or 100, root, parameters, cluster)
-    from harness.runner.local import LocalExecutor
+    from pacebench.harness.runner.local import LocalExecutor
 
     return LocalExecutor(options.workers or available_workers())
 

@@ -23,8 +23,8 @@ from typing import Any
 
 import psutil
 
-from harness.store.files import make_folder, storage
-from harness.store.provenance import hostname
+from pacebench.harness.store.files import make_folder, storage
+from pacebench.harness.store.provenance import hostname
 
 HEARTBEAT = 2.0
 EXPIRY = 60.0

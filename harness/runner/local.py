@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import select
 
-from harness.runner.process import WorkerProcess
-from harness.runner.task import Ended, Ending, Task
+from pacebench.harness.runner.process import WorkerProcess
+from pacebench.harness.runner.task import Ended, Ending, Task
 
 
 class LocalExecutor:

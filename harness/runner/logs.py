@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from harness.store.ledger import now
-from harness.store.store import RunStore
+from pacebench.harness.store.ledger import now
+from pacebench.harness.store.store import RunStore
 
 _KEEP = 64 * 1024
 TAIL_LINES = 20

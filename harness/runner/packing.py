@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from harness.seeding import RunSeed
-from harness.study.specs import Cell
+from pacebench.harness.seeding import RunSeed
+from pacebench.harness.study.specs import Cell
 
 # A batch of k seeds takes as long as FIXED + k, in seconds of one more seed: the interpreter's work
 # per step is shared. Measured for `ppo` by `python -m benchmarks.runner batches`.
@@ -32,7 +32,7 @@ class Batch:
 
 def is_batched(cell: Cell) -> bool:
     """Says whether the cell's learner trains several seeds in one program."""
-    from harness import learners
+    from pacebench.harness import learners
 
     return learners.get(cell.learner.name).capabilities.batched_seeds
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from harness.records import Status
-from harness.runner.task import Ending
+from pacebench.harness.records import Status
+from pacebench.harness.runner.task import Ending
 
 # An infrastructure failure is retried with the same seed, at most twice.
 RETRIES = 2

@@ -18,8 +18,8 @@ import time
 
 import psutil
 
-from harness import threads
-from harness.runner.task import Ending, Outcome, Task
+from pacebench.harness import threads
+from pacebench.harness.runner.task import Ending, Outcome, Task
 
 _START_SECONDS = 300.0
 _MEMORY_EVERY = 0.25
@@ -33,7 +33,7 @@ class WorkerProcess:
         self._results, write_end = os.pipe()
         os.set_blocking(self._results, False)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "harness.runner.child", str(write_end)],
+            [sys.executable, "-m", "pacebench.harness.runner.child", str(write_end)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

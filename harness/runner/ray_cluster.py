@@ -11,9 +11,9 @@ import contextlib
 import logging
 from typing import Any
 
-from harness.errors import MissingExtraError, UserError
-from harness.runner.process import supervise
-from harness.runner.task import Ended, Ending, Outcome, Task
+from pacebench.harness.errors import MissingExtraError, UserError
+from pacebench.harness.runner.process import supervise
+from pacebench.harness.runner.task import Ended, Ending, Outcome, Task
 
 
 class RayExecutor:

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.errors import MissingExtraError, UserError
-from harness.runner.process import supervise
-from harness.runner.task import Ended, Ending, Outcome, Task
+from pacebench.harness.errors import MissingExtraError, UserError
+from pacebench.harness.runner.process import supervise
+from pacebench.harness.runner.task import Ended, Ending, Outcome, Task
 
 _POLL = 0.5
 

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from harness.records import Status
-from harness.runner.leases import EXPIRY, Holder, Leases
-from harness.store.manifest import Manifest
-from harness.store.runs import BadRunError, read_run
-from harness.store.store import RunStore
+from pacebench.harness.records import Status
+from pacebench.harness.runner.leases import EXPIRY, Holder, Leases
+from pacebench.harness.store.manifest import Manifest
+from pacebench.harness.store.runs import BadRunError, read_run
+from pacebench.harness.store.store import RunStore
 
 
 @dataclass(frozen=True)

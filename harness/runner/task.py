@@ -8,11 +8,11 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from harness.runner.leases import EXPIRY, HEARTBEAT
-from harness.seeding import RunSeed
-from harness.study.specs import Cell, Frozen, Run
+from pacebench.harness.runner.leases import EXPIRY, HEARTBEAT
+from pacebench.harness.seeding import RunSeed
+from pacebench.harness.study.specs import Cell, Frozen, Run
 
-TRAIN = "harness.training:train"
+TRAIN = "pacebench.harness.training:train"
 
 
 class Limits(Frozen):

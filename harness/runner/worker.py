@@ -12,20 +12,20 @@ import traceback
 from collections.abc import Callable, Sequence
 from importlib import import_module
 
-from harness.records import Hooks, RunResult, Status
-from harness.runner.hooks import WorkerHooks
-from harness.runner.leases import LeaseLostError
-from harness.runner.task import Ending, Outcome, Task
-from harness.seeding import RunSeed
-from harness.store.files import (
+from pacebench.harness.records import Hooks, RunResult, Status
+from pacebench.harness.runner.hooks import WorkerHooks
+from pacebench.harness.runner.leases import LeaseLostError
+from pacebench.harness.runner.task import Ending, Outcome, Task
+from pacebench.harness.seeding import RunSeed
+from pacebench.harness.store.files import (
     StorageError,
     is_machine_error,
     is_out_of_memory,
     is_out_of_space,
 )
-from harness.store.runs import failed
-from harness.store.store import RunStore
-from harness.study.specs import Cell
+from pacebench.harness.store.runs import failed
+from pacebench.harness.store.store import RunStore
+from pacebench.harness.study.specs import Cell
 
 Train = Callable[[Cell, Sequence[RunSeed], Hooks], list[RunResult]]
 

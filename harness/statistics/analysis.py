@@ -13,19 +13,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness.errors import UserError
-from harness.statistics import estimands, estimates
-from harness.statistics.contrasts import ContrastResult
-from harness.statistics.estimates import Estimate
-from harness.statistics.family import compare
-from harness.statistics.missing import STEPS, Accounting, complete
-from harness.statistics.paper import PaperRow, paper_rows
-from harness.statistics.power import RECOMMENDED
-from harness.statistics.scores import Scores
-from harness.statistics.sequential import schedule
-from harness.statistics.specification import SUITE, StatisticsSpec
-from harness.statistics.survival import restrict
-from harness.statistics.table import Table
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics import estimands, estimates
+from pacebench.harness.statistics.contrasts import ContrastResult
+from pacebench.harness.statistics.estimates import Estimate
+from pacebench.harness.statistics.family import compare
+from pacebench.harness.statistics.missing import STEPS, Accounting, complete
+from pacebench.harness.statistics.paper import PaperRow, paper_rows
+from pacebench.harness.statistics.power import RECOMMENDED
+from pacebench.harness.statistics.scores import Scores
+from pacebench.harness.statistics.sequential import schedule
+from pacebench.harness.statistics.specification import SUITE, StatisticsSpec
+from pacebench.harness.statistics.survival import restrict
+from pacebench.harness.statistics.table import Table
 
 
 @dataclass(frozen=True, eq=False)

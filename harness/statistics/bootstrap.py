@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from scipy import stats
 
-from harness.errors import UserError
-from harness.statistics import estimands
-from harness.statistics.scores import FloatArray
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics import estimands
+from pacebench.harness.statistics.scores import FloatArray
 
 Indices = np.ndarray[tuple[int, int, int], np.dtype[np.int64]]
 Counts = np.ndarray[tuple[int, int], np.dtype[np.int64]]

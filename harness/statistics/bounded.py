@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 from scipy import stats
 
-from harness.errors import UserError
-from harness.statistics.scores import FloatArray
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics.scores import FloatArray
 
 
 def uniform_order_statistics(

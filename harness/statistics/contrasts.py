@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import UserError
-from harness.statistics import hypothesis_tests, intervals, verdicts, welch
-from harness.statistics.hypothesis_tests import TestResult
-from harness.statistics.interval import Interval, RefusedIntervalError
-from harness.statistics.power import minimum_detectable_effect, runs_needed
-from harness.statistics.scores import Scores, aligned
-from harness.statistics.specification import SUCCESS, StatisticsSpec
-from harness.statistics.verdicts import Outcome, Verdict
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics import hypothesis_tests, intervals, verdicts, welch
+from pacebench.harness.statistics.hypothesis_tests import TestResult
+from pacebench.harness.statistics.interval import Interval, RefusedIntervalError
+from pacebench.harness.statistics.power import minimum_detectable_effect, runs_needed
+from pacebench.harness.statistics.scores import Scores, aligned
+from pacebench.harness.statistics.specification import SUCCESS, StatisticsSpec
+from pacebench.harness.statistics.verdicts import Outcome, Verdict
 
 Bounds = tuple[float, float]
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from harness.statistics.interval import Coverage, Interval
-from harness.statistics.scores import FloatArray
+from pacebench.harness.statistics.interval import Coverage, Interval
+from pacebench.harness.statistics.scores import FloatArray
 
 TABLE = "coverage.json"
 LEVEL = 0.95
@@ -26,7 +26,7 @@ Row = dict[str, Any]
 @cache
 def table() -> tuple[Row, ...]:
     """Returns the rows of the shipped table; empty where it was never produced."""
-    source = resources.files("harness.statistics") / TABLE
+    source = resources.files("pacebench.harness.statistics") / TABLE
     if not source.is_file():
         return ()
     return tuple(json.loads(source.read_text(encoding="utf-8"))["rows"])

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from harness.statistics.simulation import LEVEL, Cell, cells
+from pacebench.harness.statistics.simulation import LEVEL, Cell, cells
 
 Table = dict[Cell, list[dict[str, Any]]]
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import stats
 
-from harness.errors import UserError
-from harness.statistics.interval import Coverage
-from harness.statistics.profiles import Band
-from harness.statistics.scores import FloatArray
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics.interval import Coverage
+from pacebench.harness.statistics.profiles import Band
+from pacebench.harness.statistics.scores import FloatArray
 
 _BLOCK = 1 << 20  # simulated values per block
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import UserError
-from harness.statistics.scores import FloatArray
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics.scores import FloatArray
 
 
 def mean_return(episodes: npt.ArrayLike) -> float:

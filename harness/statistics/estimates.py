@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from harness.errors import UserError
-from harness.statistics import bootstrap, intervals, rliable_adapter, welch
-from harness.statistics.interval import Interval
-from harness.statistics.missing import STEPS
-from harness.statistics.scores import Scores
-from harness.statistics.specification import NORMALISED, SUCCESS, SUITE
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics import bootstrap, intervals, rliable_adapter, welch
+from pacebench.harness.statistics.interval import Interval
+from pacebench.harness.statistics.missing import STEPS
+from pacebench.harness.statistics.scores import Scores
+from pacebench.harness.statistics.specification import NORMALISED, SUCCESS, SUITE
 
 Bounds = tuple[float, float]
 

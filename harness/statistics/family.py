@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.errors import UserError
-from harness.statistics import contrasts, intervals, multiplicity
-from harness.statistics.contrasts import Comparison, ContrastResult, Evidence, Measured
-from harness.statistics.interval import Interval
-from harness.statistics.scores import Scores, on_common_seeds
-from harness.statistics.specification import (
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics import contrasts, intervals, multiplicity
+from pacebench.harness.statistics.contrasts import Comparison, ContrastResult, Evidence, Measured
+from pacebench.harness.statistics.interval import Interval
+from pacebench.harness.statistics.scores import Scores, on_common_seeds
+from pacebench.harness.statistics.specification import (
     NORMALISED,
     RAW,
     SUITE,
@@ -18,8 +18,8 @@ from harness.statistics.specification import (
     higher_is_better,
     measure,
 )
-from harness.statistics.table import Table
-from harness.statistics.verdicts import Outcome, Verdict, decide
+from pacebench.harness.statistics.table import Table
+from pacebench.harness.statistics.verdicts import Outcome, Verdict, decide
 
 
 def compare(

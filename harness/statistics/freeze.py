@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.errors import UserError
+from pacebench.harness.errors import UserError
 
 REQUIRED = ("estimands", "family", "sesoi", "runs", "looks", "anchors")
 

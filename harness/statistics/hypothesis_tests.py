@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from harness.statistics import welch
-from harness.statistics.scores import FloatArray, Scores, aligned, require_replication
+from pacebench.harness.statistics import welch
+from pacebench.harness.statistics.scores import FloatArray, Scores, aligned, require_replication
 
 _BLOCK = 1 << 20
 

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from harness.statistics.scores import FloatArray
-from harness.statistics.welch import Moments, pool
+from pacebench.harness.statistics.scores import FloatArray
+from pacebench.harness.statistics.welch import Moments, pool
 
 
 class Wins(NamedTuple):

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from harness.errors import UserError
+from pacebench.harness.errors import UserError
 
 PERCENTILE_MINIMUM_RUNS = 6  # a percentile-type 95 % on one task is refused below this
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from harness.errors import UserError
-from harness.statistics import (
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics import (
     bootstrap,
     bounded,
     coverage,
@@ -20,12 +20,12 @@ from harness.statistics import (
     rliable_adapter,
     welch,
 )
-from harness.statistics.interval import (
+from pacebench.harness.statistics.interval import (
     PERCENTILE_MINIMUM_RUNS,
     Interval,
     RefusedIntervalError,
 )
-from harness.statistics.scores import FloatArray, Scores, aligned, require_replication
+from pacebench.harness.statistics.scores import FloatArray, Scores, aligned, require_replication
 
 LEVEL = 0.95
 RESAMPLES = 50_000

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness.errors import UserError
-from harness.records import Status
+from pacebench.harness.errors import UserError
+from pacebench.harness.records import Status
 
 MISSING = "missing"
 FLOORED = (Status.DIVERGED.value, Status.TIMEOUT.value, Status.CRASHED.value)

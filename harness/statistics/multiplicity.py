@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from harness.errors import UserError
-from harness.statistics.scores import FloatArray
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics.scores import FloatArray
 
 
 def holm(p_values: npt.ArrayLike) -> FloatArray:

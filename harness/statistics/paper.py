@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.statistics import welch
-from harness.statistics.specification import SUCCESS
-from harness.statistics.table import Table
+from pacebench.harness.statistics import welch
+from pacebench.harness.statistics.specification import SUCCESS
+from pacebench.harness.statistics.table import Table
 
 
 @dataclass(frozen=True)

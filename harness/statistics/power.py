@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from scipy import optimize, stats
 
-from harness.errors import UserError
-from harness.statistics import welch
-from harness.statistics.rehearsal import Design, simulate_equivalence, simulate_power
-from harness.statistics.scores import Scores, on_common_seeds, require_replication
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics import welch
+from pacebench.harness.statistics.rehearsal import Design, simulate_equivalence, simulate_power
+from pacebench.harness.statistics.scores import Scores, on_common_seeds, require_replication
 
 RECOMMENDED = 20
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from harness.statistics import rliable_adapter
-from harness.statistics.interval import Coverage, level_words
-from harness.statistics.scores import FloatArray, Scores
+from pacebench.harness.statistics import rliable_adapter
+from pacebench.harness.statistics.interval import Coverage, level_words
+from pacebench.harness.statistics.scores import FloatArray, Scores
 
 _KINDS = {"kolmogorov": "Kolmogorov"}
 

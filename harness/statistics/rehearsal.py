@@ -14,10 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.statistics import welch
-from harness.statistics.multiplicity import holm
-from harness.statistics.scores import FloatArray, Scores
-from harness.statistics.sequential import Schedule, schedule
+from pacebench.harness.statistics import welch
+from pacebench.harness.statistics.multiplicity import holm
+from pacebench.harness.statistics.scores import FloatArray, Scores
+from pacebench.harness.statistics.sequential import Schedule, schedule
 
 Pairs = Sequence[tuple[str, str]]
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from rliable import library, metrics
 
-from harness.statistics import bootstrap
-from harness.statistics.scores import FloatArray, Scores, aligned
+from pacebench.harness.statistics import bootstrap
+from pacebench.harness.statistics.scores import FloatArray, Scores, aligned
 
 AGGREGATES: dict[str, Callable[[FloatArray], float]] = {
     "mean": metrics.aggregate_mean,

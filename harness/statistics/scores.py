@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import UserError
+from pacebench.harness.errors import UserError
 
 FloatArray = npt.NDArray[np.float64]
 

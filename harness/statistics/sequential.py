@@ -13,8 +13,8 @@ from functools import cache
 import numpy as np
 from scipy import optimize, stats
 
-from harness.errors import UserError
-from harness.statistics.scores import FloatArray
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics.scores import FloatArray
 
 _NODES = 160
 

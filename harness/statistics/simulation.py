@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.statistics import (
+from pacebench.harness.statistics import (
     bootstrap,
     bounded,
     curves,
@@ -23,7 +23,7 @@ from harness.statistics import (
     profiles,
     welch,
 )
-from harness.statistics.scores import FloatArray
+from pacebench.harness.statistics.scores import FloatArray
 
 LEVEL = 0.95
 RUNS = (3, 5, 10, 20, 50)

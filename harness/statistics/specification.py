@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, field
 from itertools import combinations
 from typing import Any, Literal
 
-from harness.errors import UserError
-from harness.statistics.missing import STEPS, Range
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics.missing import STEPS, Range
 
 SUITE = "suite"
 NORMALISED = "normalised"

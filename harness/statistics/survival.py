@@ -14,9 +14,9 @@ import numpy as np
 from scipy import stats
 from statsmodels.duration.survfunc import SurvfuncRight
 
-from harness.errors import UserError
-from harness.statistics.bounded import clopper_pearson
-from harness.statistics.scores import FloatArray
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics.bounded import clopper_pearson
+from pacebench.harness.statistics.scores import FloatArray
 
 
 @dataclass(frozen=True, eq=False)

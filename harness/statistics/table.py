@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from harness.statistics.missing import Completion, Range
-from harness.statistics.scores import RunScore, Scores
-from harness.statistics.specification import SUITE, StatisticsSpec
+from pacebench.harness.statistics.missing import Completion, Range
+from pacebench.harness.statistics.scores import RunScore, Scores
+from pacebench.harness.statistics.specification import SUITE, StatisticsSpec
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from harness.errors import UserError
-from harness.statistics import welch
-from harness.statistics.interval import Interval, level_words
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics import welch
+from pacebench.harness.statistics.interval import Interval, level_words
 
 
 class Outcome(StrEnum):

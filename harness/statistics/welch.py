@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from harness.statistics.scores import FloatArray
+from pacebench.harness.statistics.scores import FloatArray
 
 
 class Moments(NamedTuple):

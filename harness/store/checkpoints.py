@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
-from harness.records import Checkpoint
-from harness.store.files import sha256, write_atomic
-from harness.store.provenance import package_versions
+from pacebench.harness.records import Checkpoint
+from pacebench.harness.store.files import sha256, write_atomic
+from pacebench.harness.store.provenance import package_versions
 
 NAME = "checkpoint.bin"
 

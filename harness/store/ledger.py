@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness.store.files import make_folder, storage
-from harness.store.provenance import git_state, hostname, package_versions
+from pacebench.harness.store.files import make_folder, storage
+from pacebench.harness.store.provenance import git_state, hostname, package_versions
 
 NAME = "ledger.jsonl"
 # The lock on the file keeps other processes out, not other threads.

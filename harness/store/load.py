@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from harness.errors import UserError
-from harness.store.manifest import Entry, Manifest
-from harness.store.provenance import code_words, hardware_words, version_words
-from harness.store.runs import StoredRun
-from harness.store.store import RunStore
+from pacebench.harness.errors import UserError
+from pacebench.harness.store.manifest import Entry, Manifest
+from pacebench.harness.store.provenance import code_words, hardware_words, version_words
+from pacebench.harness.store.runs import StoredRun
+from pacebench.harness.store.store import RunStore
 
 MISSING = "missing"
 

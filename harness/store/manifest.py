@@ -10,14 +10,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import AliasChoices, Field, ValidationError
 
-from harness.errors import UserError
-from harness.seeding import RunSeed
-from harness.store.files import StorageError, write_atomic
-from harness.store.ledger import now
-from harness.store.provenance import provenance
-from harness.study.specs import Cell, Frozen, Run, digest
+from pacebench.harness.errors import UserError
+from pacebench.harness.seeding import RunSeed
+from pacebench.harness.store.files import StorageError, write_atomic
+from pacebench.harness.store.ledger import now
+from pacebench.harness.store.provenance import provenance
+from pacebench.harness.study.models import Study
+from pacebench.harness.study.specs import Cell, Frozen, Run, digest
 
 NAME = "manifest.json"
 
@@ -58,7 +59,7 @@ class Manifest(Frozen):
         plan: The study as resolved from its file.
         plan_digest: Hash of the plan.
         cells: Cells by digest.
-        examinations: Hash of the held-out contexts and evaluation seeds, by the cell's digest.
+        evaluation_hashes: Hash of the held-out contexts and evaluation seeds, by the cell's digest.
         entries: The runs, in the order of the plan, retired ones last.
         history: Every version of the plan.
     """
@@ -68,7 +69,9 @@ class Manifest(Frozen):
     plan: dict[str, Any]
     plan_digest: str
     cells: dict[str, Cell] = Field(default_factory=dict)
-    examinations: dict[str, str] = Field(default_factory=dict)
+    evaluation_hashes: dict[str, str] = Field(
+        default_factory=dict, validation_alias=AliasChoices("evaluation_hashes", "examinations")
+    )
     entries: tuple[Entry, ...] = ()
     history: tuple[Change, ...] = ()
 
@@ -86,7 +89,7 @@ def extend(
     study: str,
     plan: dict[str, Any],
     cells: Iterable[tuple[str, Cell, Sequence[RunSeed]]],
-    examinations: Mapping[str, str] | None = None,
+    evaluation_hashes: Mapping[str, str] | None = None,
 ) -> Manifest:
     """Returns the manifest with the plan's runs, and those it had before.
 
@@ -95,22 +98,22 @@ def extend(
         study: The study's name.
         plan: The study, as plain JSON.
         cells: Label, cell and seeds of each cell of the study.
-        examinations: Hash of what each cell is examined on, by the cell's digest.
+        evaluation_hashes: Hash of what each cell is evaluated on, by the cell's digest.
 
     Raises:
-        UserError: The old manifest is of another study, or its runs were examined on others.
+        UserError: The old manifest is of another study, or its runs were evaluated on others.
     """
-    examinations = dict(examinations or {})
+    evaluation_hashes = dict(evaluation_hashes or {})
     if old is not None and old.study != study:
         raise UserError(
             f"the results folder belongs to the study '{old.study}', not to '{study}'; "
             "use another --results folder or rename the study."
         )
-    known_hashes = old.examinations if old else {}
-    for name, found in examinations.items():
+    known_hashes = old.evaluation_hashes if old else {}
+    for name, found in evaluation_hashes.items():
         if known_hashes.get(name, found) != found:
             raise UserError(
-                f"the results folder of '{study}' holds runs examined on other held-out contexts "
+                f"the results folder of '{study}' holds runs evaluated on other held-out contexts "
                 "than this machine draws (another version of NumPy?); use another --results folder."
             )
     by_digest, entries = {}, []
@@ -142,7 +145,7 @@ def extend(
         plan=plan,
         plan_digest=plan_digest,
         cells={**(old.cells if old else {}), **by_digest},
-        examinations={**known_hashes, **examinations},
+        evaluation_hashes={**known_hashes, **evaluation_hashes},
         entries=(*entries, *retired),
         history=history,
     )
@@ -187,3 +190,19 @@ def write_manifest(root: Path, manifest: Manifest) -> None:
         StorageError: It cannot be written.
     """
     write_atomic(root / NAME, manifest.model_dump_json(indent=1).encode() + b"\n")
+
+
+def study_of(manifest: Manifest) -> Study:
+    """Returns the study that a manifest was written for.
+
+    Raises:
+        UserError: The manifest was written for another version of study files.
+    """
+    try:
+        return Study.model_validate(manifest.plan)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise UserError(
+            f"the manifest of '{manifest.study}' holds a study that this version cannot read "
+            f"({'.'.join(map(str, first['loc']))}: {first['msg']}); run the study again."
+        ) from None

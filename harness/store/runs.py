@@ -11,12 +11,17 @@ from typing import Any
 import pyarrow as pa
 from safetensors.numpy import save as save_arrays
 
-from harness.records import RunResult, Status
-from harness.store.checkpoints import NAME as CHECKPOINT
-from harness.store.files import make_folder, sha256, write_atomic, write_together
-from harness.store.provenance import provenance
-from harness.store.tables import evaluations_table, from_parquet, to_parquet, updates_tables
-from harness.study.specs import Run, canonical_json, digest
+from pacebench.harness.records import RunResult, Status
+from pacebench.harness.store.checkpoints import NAME as CHECKPOINT
+from pacebench.harness.store.files import make_folder, sha256, write_atomic, write_together
+from pacebench.harness.store.provenance import provenance
+from pacebench.harness.store.tables import (
+    evaluations_table,
+    from_parquet,
+    to_parquet,
+    updates_tables,
+)
+from pacebench.harness.study.specs import Run, canonical_json, digest
 
 FORMAT = 1
 RECORD = "run.json"

@@ -16,21 +16,21 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load as load_arrays
 
-from harness.records import RunResult, Status
-from harness.seeding import RunSeed
-from harness.store import manifest as manifests
-from harness.store.checkpoints import NAME as CHECKPOINT
-from harness.store.files import (
+from pacebench.harness.records import RunResult, Status
+from pacebench.harness.seeding import RunSeed
+from pacebench.harness.store import manifest as manifests
+from pacebench.harness.store.checkpoints import NAME as CHECKPOINT
+from pacebench.harness.store.files import (
     make_folder,
     storage,
     sync_folder,
     write_atomic,
     write_together,
 )
-from harness.store.ledger import Ledger
-from harness.store.manifest import Manifest
-from harness.store.runs import LOG, RECORD, BadRunError, StoredRun, read_run, write_run
-from harness.study.specs import Cell, Run
+from pacebench.harness.store.ledger import Ledger
+from pacebench.harness.store.manifest import Manifest
+from pacebench.harness.store.runs import LOG, RECORD, BadRunError, StoredRun, read_run, write_run
+from pacebench.harness.study.specs import Cell, Run
 
 # What may be taken over from another study: outcomes that a run would have again.
 _SHARED = (Status.OK, Status.DIVERGED)
@@ -81,17 +81,17 @@ class RunStore:
         study: str,
         plan: dict[str, Any],
         cells: Iterable[tuple[str, Cell, Sequence[RunSeed]]],
-        examinations: Mapping[str, str] | None = None,
+        evaluation_hashes: Mapping[str, str] | None = None,
     ) -> Manifest:
         """Adds the plan's runs to the manifest and returns it; see `manifest.extend`.
 
         Raises:
-            UserError: The folder belongs to another study, holds runs that were examined on other
+            UserError: The folder belongs to another study, holds runs that were evaluated on other
                 contexts, or cannot be written.
         """
         with self.locked():
             old = self.manifest()
-            new = manifests.extend(old, study, plan, cells, examinations)
+            new = manifests.extend(old, study, plan, cells, evaluation_hashes)
             if new != old:
                 manifests.write_manifest(self.root, new)
         return new

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from curricula.record import UpdateRecord
-from harness.records import EVALUATION_COLUMNS, UPDATE_COLUMNS
-from harness.store.arrays import to_arrow
+from pacebench.curricula.record import UpdateRecord
+from pacebench.harness.records import EVALUATION_COLUMNS, UPDATE_COLUMNS
+from pacebench.harness.store.arrays import to_arrow
 
 # Wall times differ between two runs of the same program, so they live in a file of their own and
 # the rest of an update can be compared byte for byte.

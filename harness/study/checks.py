@@ -12,10 +12,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-import curricula
-import envs
-from harness import learners
-from harness.study.models import (
+from pacebench import curricula, envs
+from pacebench.harness import learners
+from pacebench.harness.study.models import (
     CurriculumEntry,
     Evaluation,
     LearnerEntry,
@@ -25,7 +24,7 @@ from harness.study.models import (
     Tuning,
     changed_learner,
 )
-from harness.study.yaml_nodes import KeyPath
+from pacebench.harness.study.yaml_nodes import KeyPath
 
 # With fewer pairs the signed-rank test cannot reach the pruner's threshold of 0.1 with a margin.
 _WILCOXON_SEEDS = 5
@@ -205,7 +204,7 @@ def _statistics(
 def _tuning(
     tuning: Tuning, entries: Sequence[CurriculumEntry], budget: int | None
 ) -> Iterator[Finding]:
-    from harness.tuning.storage import sampler_names
+    from pacebench.harness.study.space import sampler_names
 
     here: KeyPath = ("tuning",)
     known = {entry.shown: entry for entry in entries}
@@ -238,7 +237,7 @@ def _tuning(
 def _space(
     entry: CurriculumEntry, space: Mapping[str, Range | tuple[Any, ...]], path: KeyPath
 ) -> Iterator[Finding]:
-    from harness.tuning.space import known_parameters
+    from pacebench.harness.study.space import known_parameters
 
     try:
         known = known_parameters(entry.name)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import curricula
-import envs
-from harness import learners
-from harness.seeding import RunSeed, StudyRole
-from harness.study.models import CurriculumEntry, Study
-from harness.study.specs import (
+from pacebench import curricula, envs
+from pacebench.harness import learners
+from pacebench.harness.seeding import RunSeed, StudyRole
+from pacebench.harness.study.models import CurriculumEntry, Study
+from pacebench.harness.study.specs import (
     Cell,
     CurriculumCell,
     EvaluationCell,

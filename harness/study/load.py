@@ -11,10 +11,10 @@ from typing import Any, get_args
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import ErrorDetails
 
-from harness.errors import UserError
-from harness.study.checks import Finding, check_parts
-from harness.study.models import CurriculumEntry, Study
-from harness.study.yaml_nodes import Document, KeyPath, read_document
+from pacebench.harness.errors import UserError
+from pacebench.harness.study.checks import Finding, check_parts
+from pacebench.harness.study.models import CurriculumEntry, Study
+from pacebench.harness.study.yaml_nodes import Document, KeyPath, read_document
 
 
 def load_study(path: str | Path) -> Study:

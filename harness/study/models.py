@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from harness.study.specs import Frozen, ScheduleCell, Value
+from pacebench.harness.study.specs import Frozen, ScheduleCell, Value
 
 # A study's name is a folder under results/: no separators, no dots in front, nothing to escape by.
 Name = Annotated[
@@ -123,7 +123,7 @@ class Seeds(Frozen):
 
 
 class Evaluation(Frozen):
-    """When and on what the policies are examined."""
+    """When and on what the policies are evaluated."""
 
     points: int = Field(
         10, ge=1, le=1_000, description="Evenly spaced evaluations, the last at the budget."
@@ -166,15 +166,6 @@ class Statistics(Frozen):
     paired: bool = Field(False, description="Analyse by seed pairs; only where declared.")
     # A run that diverges scores this; it is the setup's floor unless said otherwise.
     floor: float | None = Field(None, description="Normalised score of a failed run.")
-
-    def family(self, labels: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-        """Returns the declared comparisons as (method, reference) pairs."""
-        if self.comparisons == "vs-control":
-            control = self.control or labels[0]
-            return tuple((label, control) for label in labels if label != control)
-        if self.comparisons == "all-pairs":
-            return tuple((b, a) for i, a in enumerate(labels) for b in labels[i + 1 :])
-        return self.comparisons
 
 
 class Range(Frozen):
@@ -249,6 +240,16 @@ class Study(Frozen):
     def control(self) -> str:
         """The label that the others are compared with."""
         return self.statistics.control or self.labels[0]
+
+    @property
+    def comparisons(self) -> tuple[tuple[str, str], ...]:
+        """The declared pairs of labels, the second being what is compared with."""
+        declared, labels = self.statistics.comparisons, self.labels
+        if declared == "vs-control":
+            return tuple((label, self.control) for label in labels if label != self.control)
+        if declared == "all-pairs":
+            return tuple((b, a) for i, a in enumerate(labels) for b in labels[i + 1 :])
+        return declared
 
     def evaluation_steps(self) -> tuple[int, ...]:
         """Returns the evaluation grid in environment steps, ending at the budget."""

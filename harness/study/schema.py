@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from harness.study.models import Study
+from pacebench.harness.study.models import Study
 
 
 def schema_text() -> str:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from harness.seeding import RunSeed
+from pacebench.harness.seeding import RunSeed
 
 # What an option of a curriculum or a parameter of a learner may be.
 Value = bool | int | float | str | None | list[Any] | dict[str, Any]
@@ -60,7 +60,7 @@ class ScheduleCell(Frozen):
 
 
 class EvaluationCell(Frozen):
-    """The frozen examination: where on the step axis, on how many held-out contexts.
+    """The frozen evaluation: where on the step axis, on how many held-out contexts.
 
     Attributes:
         steps: Environment steps at which the policy is evaluated, ascending, up to the budget.

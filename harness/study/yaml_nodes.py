@@ -15,7 +15,7 @@ from pathlib import Path
 import yaml
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from harness.errors import UserError
+from pacebench.harness.errors import UserError
 
 MAX_BYTES = 1_000_000
 MAX_NODES = 20_000

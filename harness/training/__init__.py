@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from harness.records import Hooks, NoHooks, RunResult
-from harness.seeding import RunSeed
+from pacebench.harness.records import Hooks, NoHooks, RunResult
+from pacebench.harness.seeding import RunSeed
 
 if TYPE_CHECKING:
-    from harness.study.specs import Cell
+    from pacebench.harness.study.specs import Cell
 
 __all__ = ["train"]
 
@@ -38,7 +38,7 @@ def train(cell: Cell, seeds: Sequence[RunSeed], hooks: Hooks | None = None) -> l
     Raises:
         UserError: The cell asks for what its parts cannot do.
     """
-    from harness.training.groups import train_in_groups
+    from pacebench.harness.training.groups import train_in_groups
 
     if len(set(seeds)) != len(seeds):
         raise ValueError("a seed is given twice.")

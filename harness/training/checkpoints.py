@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.records import EVALUATION_COLUMNS, Checkpoint
+from pacebench.harness.records import EVALUATION_COLUMNS, Checkpoint
 
 _PREFIX = "evaluations/"
 

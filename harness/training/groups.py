@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from harness.records import Checkpoint, Hooks, RunResult
-from harness.seeding import RunSeed
-from harness.study.specs import Cell
-from harness.training.loop import Batch
-from harness.training.task import Task
+from pacebench.harness.records import Checkpoint, Hooks, RunResult
+from pacebench.harness.seeding import RunSeed
+from pacebench.harness.study.specs import Cell
+from pacebench.harness.training.loop import Batch
+from pacebench.harness.training.resolved import Task
 
 
 def train_in_groups(cell: Cell, seeds: list[RunSeed], hooks: Hooks) -> list[RunResult]:

@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from harness.records import Checkpoint, Hooks, RunResult, Status
-from harness.seeding import RunSeed
-from harness.training.checkpoints import pack, unpack
-from harness.training.clock import Clock
-from harness.training.examination import Examiner, empty_evaluations
-from harness.training.pacing import empty_updates
-from harness.training.practice import Practice
-from harness.training.task import Task
+from pacebench.harness.learners.clock import Clock
+from pacebench.harness.records import Checkpoint, Hooks, RunResult, Status
+from pacebench.harness.seeding import RunSeed
+from pacebench.harness.training.checkpoints import pack, unpack
+from pacebench.harness.training.evaluation import Evaluator, empty_evaluations
+from pacebench.harness.training.resolved import Task
+from pacebench.harness.training.scheduler import empty_updates
+from pacebench.harness.training.training_envs import TrainingEnvs
 
 
 class Batch:
@@ -39,12 +39,12 @@ class Batch:
         self.results: dict[int, RunResult] = {}
         probe = task.spaces()
         observation = int(probe.observation_space.shape[0])
-        self.pacers = [task.pacer(seed, observation) for seed in seeds]
-        self.practice = Practice(task.setup, seeds, self.pacers, task.copies)
+        self.schedulers = [task.scheduler(seed, observation) for seed in seeds]
+        self.practice = TrainingEnvs(task.setup, seeds, self.schedulers, task.copies)
         self.agents = task.learner.build(
             task.cell.learner.params, probe.observation_space, probe.action_space, seeds
         )
-        self.examiner = Examiner(task.setup, task.cell.evaluation, seeds)
+        self.evaluator = Evaluator(task.setup, task.cell.evaluation, seeds)
         self.evaluations = [empty_evaluations() for _ in seeds]
         self.earlier: list[dict[str, float]] = [{} for _ in seeds]
         self.iteration = 0
@@ -63,10 +63,10 @@ class Batch:
         """Trains until the budget is used up or the hooks ask to stop."""
         task = self.task
         if self.iteration == 0:
-            self._examine()
+            self._evaluate()
         while self.running and self.iteration < task.iterations:
             self.advance()
-            self._examine()
+            self._evaluate()
             self.hooks.progress(task.rollout_steps * len(self.running))
             if self.iteration < task.iterations:
                 stopping = self.hooks.should_stop()
@@ -90,15 +90,15 @@ class Batch:
     def _begin_cohorts(self) -> None:
         rows = []
         for k in self.running:
-            pacer = self.pacers[k]
-            collect = pacer.wants_restart(self.iteration)
+            scheduler = self.schedulers[k]
+            collect = scheduler.wants_restart(self.iteration)
             # Where no cohort begins, the copies restart after a grid point all the same: the
             # checkpoint written there holds no physics.
-            if collect or self.iteration == 0 or (self.unsaved[k] and not pacer.collecting):
+            if collect or self.iteration == 0 or (self.unsaved[k] and not scheduler.collecting):
                 rows.append(k)
                 self.unsaved[k] = False
             if collect:
-                pacer.open_cohort()
+                scheduler.open_cohort()
         with self.clock.phase("rollout"):
             self.practice.restart(rows if self.iteration else list(range(len(self.seeds))))
 
@@ -109,11 +109,11 @@ class Batch:
 
     def _update_curricula(self) -> None:
         for k in self.running:
-            pacer = self.pacers[k]
-            if not pacer.complete:
+            scheduler = self.schedulers[k]
+            if not scheduler.complete:
                 continue
             try:
-                pacer.update(self.iteration, self.env_steps, partial(self.agents.values, k))
+                scheduler.update(self.iteration, self.env_steps, partial(self.agents.values, k))
             except Exception as error:  # noqa: BLE001 - one seed's curriculum must not end the others
                 self._finish(k, Status.CRASHED, f"The curriculum's update failed: {error}")
 
@@ -122,7 +122,7 @@ class Batch:
         """Environment steps that each running seed has consumed."""
         return self.iteration * self.task.rollout_steps
 
-    def _examine(self) -> None:
+    def _evaluate(self) -> None:
         due = [
             (point, step)
             for point, (step, iteration) in enumerate(self.task.grid)
@@ -130,10 +130,10 @@ class Batch:
         ]
         if not due or not self.running:
             return
-        paced = [pacer.curriculum for pacer in self.pacers]
+        paced = [scheduler.curriculum for scheduler in self.schedulers]
         with self.clock.phase("evaluation"):
             for point, step in due:
-                found = self.examiner.examine(self.agents, paced, point, step, self.running)
+                found = self.evaluator.evaluate(self.agents, paced, point, step, self.running)
                 for k, columns in found.columns.items():
                     for name, column in columns.items():
                         self.evaluations[k][name] += column
@@ -146,10 +146,10 @@ class Batch:
         if not self.task.learner.capabilities.checkpoints:
             return
         for k in self.running:
-            pacer = self.pacers[k]
-            restarts = pacer.wants_restart(self.iteration) or not pacer.collecting
+            scheduler = self.schedulers[k]
+            restarts = scheduler.wants_restart(self.iteration) or not scheduler.collecting
             if restarts and (
-                self.unsaved[k] or (everything and pacer.wants_restart(self.iteration))
+                self.unsaved[k] or (everything and scheduler.wants_restart(self.iteration))
             ):
                 self.hooks.save(self.seeds[k], self._checkpoint(k))
 
@@ -165,7 +165,7 @@ class Batch:
                 "iteration": self.iteration,
                 "unsaved": self.unsaved[k],
                 "agent": state,
-                "pacer": self.pacers[k].state(),
+                "scheduler": self.schedulers[k].state(),
                 "streams": [stream.bit_generator.state for stream in streams],
                 "timings": self._timings(k),
             },
@@ -177,7 +177,7 @@ class Batch:
         self.iteration = int(state["iteration"])
         self.unsaved[k] = bool(state["unsaved"])
         self.agents.load_state(k, arrays, state["agent"])
-        self.pacers[k].load_state(state["pacer"])
+        self.schedulers[k].load_state(state["scheduler"])
         n = self.task.copies
         for stream, saved in zip(
             self.practice.streams[k * n : (k + 1) * n], state["streams"], strict=True
@@ -200,7 +200,7 @@ class Batch:
             reason=reason,
             env_steps=self.env_steps,
             evaluations=self.evaluations[k],
-            updates=self.pacers[k].rows or empty_updates(),
+            updates=self.schedulers[k].rows or empty_updates(),
             timings=self._timings(k),
             policy=self.agents.policy(k) if status is Status.OK else {},
             extras=facts(len(self.seeds)),

@@ -8,16 +8,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import UserError
-from harness.runner import RunOptions
-from harness.store.ledger import Ledger
-from harness.store.provenance import provenance
-from harness.study.models import Study
-from harness.tuning import workers
-from harness.tuning.record import TuningRecord, write_record
-from harness.tuning.search import Search, searches
-from harness.tuning.storage import make_sampler, open_storage
-from harness.tuning.tuned import write_tuned
+from pacebench.harness.errors import UserError
+from pacebench.harness.runner.launch import RunOptions
+from pacebench.harness.store.ledger import Ledger
+from pacebench.harness.store.provenance import provenance
+from pacebench.harness.study.models import Study
+from pacebench.harness.tuning import workers
+from pacebench.harness.tuning.record import TuningRecord, write_record
+from pacebench.harness.tuning.search import Search, searches
+from pacebench.harness.tuning.storage import make_sampler, open_storage
+from pacebench.harness.tuning.tuned import write_tuned
 
 FOLDER = "tuning"
 _POLL = 1.0
@@ -80,7 +80,7 @@ def tune(
     opened = open_storage(folder, storage)
     ledger = Ledger(folder.parent)
     ledger.append("tune", searches=len(found), storage="journal" if storage is None else "url")
-    from harness.study.estimate import available_workers
+    from pacebench.harness.runner.estimate import available_workers
 
     count = min(options.workers or available_workers(), len(found))
     processes = workers.start(study, folder, storage, options, count)

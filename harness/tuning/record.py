@@ -7,9 +7,9 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from harness.errors import UserError
-from harness.store.files import write_atomic
-from harness.study.specs import Frozen
+from pacebench.harness.errors import UserError
+from pacebench.harness.store.files import write_atomic
+from pacebench.harness.study.specs import Frozen
 
 NAME = "record.json"
 

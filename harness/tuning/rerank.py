@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import UserError
-from harness.runner import RunOptions
-from harness.study.models import Range
-from harness.tuning.record import Candidate, SearchRecord, TrialRecord
-from harness.tuning.search import Search
-from harness.tuning.space import at_boundary, place_of
-from harness.tuning.trials import run_configuration, scores_of
+from pacebench.harness.errors import UserError
+from pacebench.harness.runner.launch import RunOptions
+from pacebench.harness.study.models import Range
+from pacebench.harness.study.space import at_boundary, place_of
+from pacebench.harness.tuning.record import Candidate, SearchRecord, TrialRecord
+from pacebench.harness.tuning.search import Search
+from pacebench.harness.tuning.trials import run_configuration, scores_of
 
 if TYPE_CHECKING:
     from optuna import Study as OptunaStudy

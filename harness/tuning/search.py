@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harness.seeding import RunSeed, StudyRole
-from harness.study.expand import PlannedCell, resolve_cell
-from harness.study.models import CurriculumEntry, Study
-from harness.study.specs import Cell, EvaluationCell
-from harness.tuning.space import Space, apply, space_of, tuning_study
-from harness.tuning.storage import make_pruner, make_sampler
+from pacebench.harness.seeding import RunSeed, StudyRole
+from pacebench.harness.study.expand import PlannedCell, resolve_cell
+from pacebench.harness.study.models import CurriculumEntry, Study
+from pacebench.harness.study.space import Space, apply, space_of, tuning_study
+from pacebench.harness.study.specs import Cell, EvaluationCell
+from pacebench.harness.tuning.storage import make_pruner, make_sampler
 
 if TYPE_CHECKING:
     from optuna import Study as OptunaStudy

@@ -5,11 +5,11 @@ from __future__ import annotations
 import difflib
 import logging
 import warnings
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.errors import UserError
+from pacebench.harness.errors import UserError
+from pacebench.harness.study.space import sampler_names
 
 if TYPE_CHECKING:
     from optuna.pruners import BasePruner
@@ -75,16 +75,6 @@ def _first_line(error: BaseException) -> str:
 
 def _timeout(url: str) -> dict[str, Any]:
     return {"connect_timeout": 10} if url.startswith(("postgresql", "mysql")) else {}
-
-
-def sampler_names() -> list[str]:
-    """Returns Optuna's samplers that need no more than a seed."""
-    import optuna
-
-    special = {"BaseSampler", "BaseGASampler", "GridSampler", "PartialFixedSampler"}
-    if find_spec("cmaes") is None:
-        special.add("CmaEsSampler")
-    return [n for n in optuna.samplers.__all__ if n.endswith("Sampler") and n not in special]
 
 
 def make_sampler(name: str, seed: int) -> BaseSampler:

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import envs
-from harness.errors import UserError
-from harness.records import Status
-from harness.runner import RunOptions, examinations, run_cells
-from harness.scores import Scale, scale_of
-from harness.seeding import RunSeed
-from harness.statistics import estimands
-from harness.store.store import RunStore
-from harness.study.expand import PlannedCell
-from harness.study.specs import Cell, Run
-from harness.tuning.search import Search, unfinished
-from harness.tuning.space import distributions, tuning_study
-from harness.tuning.storage import make_sampler
+from pacebench import envs
+from pacebench.harness.analysis.scores import Scale, scale_of
+from pacebench.harness.errors import UserError
+from pacebench.harness.records import Status
+from pacebench.harness.runner.launch import RunOptions, evaluation_hashes, run_cells
+from pacebench.harness.seeding import RunSeed
+from pacebench.harness.statistics import estimands
+from pacebench.harness.store.store import RunStore
+from pacebench.harness.study.expand import PlannedCell
+from pacebench.harness.study.space import distributions, tuning_study
+from pacebench.harness.study.specs import Cell, Run
+from pacebench.harness.tuning.search import Search, unfinished
+from pacebench.harness.tuning.storage import make_sampler
 
 if TYPE_CHECKING:
     from optuna import Study as OptunaStudy
@@ -68,7 +68,7 @@ def run_configuration(
         StoppedError: The user asked to stop before they were done.
     """
     plan = {"search": search.name, "study": search.study.model_dump(mode="json")}
-    summary = run_cells(search.name, plan, cells, search.folder, options, examinations(cells))
+    summary = run_cells(search.name, plan, cells, search.folder, options, evaluation_hashes(cells))
     if summary.interrupted and not summary.complete:
         raise StoppedError
     return scores_of(search, cells[-1])

@@ -8,10 +8,10 @@ from typing import Any
 
 import yaml
 
-from harness.store.files import write_atomic
-from harness.study.models import CurriculumEntry, Study, Tuned
-from harness.tuning.record import SearchRecord, TuningRecord
-from harness.tuning.space import apply
+from pacebench.harness.store.files import write_atomic
+from pacebench.harness.study.models import CurriculumEntry, Study, Tuned
+from pacebench.harness.study.space import apply
+from pacebench.harness.tuning.record import SearchRecord, TuningRecord
 
 
 def tuned_study(study: Study, record: TuningRecord, record_path: str) -> Study:

@@ -12,16 +12,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from harness.runner import RunOptions
-from harness.runner.display import Silent
-from harness.runner.leases import HEARTBEAT, Leases
-from harness.store.files import write_atomic
-from harness.study.models import Study
-from harness.tuning.record import SearchRecord
-from harness.tuning.rerank import conclude
-from harness.tuning.search import Search, searches
-from harness.tuning.storage import open_storage
-from harness.tuning.trials import StoppedError, advance
+from pacebench.harness.runner.display import Silent
+from pacebench.harness.runner.launch import RunOptions
+from pacebench.harness.runner.leases import HEARTBEAT, Leases
+from pacebench.harness.store.files import write_atomic
+from pacebench.harness.study.models import Study
+from pacebench.harness.tuning.record import SearchRecord
+from pacebench.harness.tuning.rerank import conclude
+from pacebench.harness.tuning.search import Search, searches
+from pacebench.harness.tuning.storage import open_storage
+from pacebench.harness.tuning.trials import StoppedError, advance
 
 _WAIT = 0.5
 CONCLUSION = "search.json"
@@ -104,7 +104,7 @@ def _main(study: Study, root: Path, url: str | None, options: RunOptions) -> Non
     """The main function of a working process: user errors become its last words and exit code 2."""
     import sys
 
-    from harness.errors import UserError
+    from pacebench.harness.errors import UserError
 
     try:
         work(study, root, url, options)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import curricula
-from harness.verify import convergence, invariance, local, optimality, robustness, trust
-from harness.verify.problems import Problem, Subject
-from harness.verify.suite import Outcome, Property, Violation, attempt, claimed
+from pacebench import curricula
+from pacebench.harness.verify import convergence, invariance, local, optimality, robustness, trust
+from pacebench.harness.verify.problems import Problem, Subject
+from pacebench.harness.verify.suite import Outcome, Property, Violation, attempt, claimed
 
 PROPERTIES: list[Property] = [
     *trust.PROPERTIES,

@@ -7,11 +7,11 @@ import math
 import numpy as np
 from hypothesis import strategies as st
 
-from curricula import Capabilities
-from harness.verify import oracle
-from harness.verify.oracle import Normal
-from harness.verify.problems import Problem, Subject
-from harness.verify.suite import Property, require
+from pacebench.curricula import Capabilities
+from pacebench.harness.verify import oracle
+from pacebench.harness.verify.oracle import Normal
+from pacebench.harness.verify.problems import Problem, Subject
+from pacebench.harness.verify.suite import Property, require
 
 LONGEST = 600
 

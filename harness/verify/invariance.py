@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from curricula import Curriculum, Gaussian
-from harness.verify import oracle
-from harness.verify.oracle import Normal
-from harness.verify.problems import Array, Problem, Subject
-from harness.verify.suite import Property, require
+from pacebench.curricula import Curriculum, Gaussian
+from pacebench.harness.verify import oracle
+from pacebench.harness.verify.oracle import Normal
+from pacebench.harness.verify.problems import Array, Problem, Subject
+from pacebench.harness.verify.suite import Property, require
 
 # Two results may differ by rounding: a KL this small, in units of ε.
 ROUNDING = 1e-9

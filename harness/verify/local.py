@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
-from harness.verify import oracle
-from harness.verify.oracle import Array, Normal
-from harness.verify.problems import Problem, Subject
-from harness.verify.suite import Property, require
+from pacebench.harness.verify import oracle
+from pacebench.harness.verify.oracle import Array, Normal
+from pacebench.harness.verify.problems import Problem, Subject
+from pacebench.harness.verify.suite import Property, require
 
 # How much of what the step gained, a neighbour may gain on top.
 TOLERANCE = 1e-3

@@ -10,10 +10,10 @@ import numpy as np
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from harness.verify import oracle
-from harness.verify.oracle import Array, Normal
-from harness.verify.problems import Problem, Subject
-from harness.verify.suite import Property, require
+from pacebench.harness.verify import oracle
+from pacebench.harness.verify.oracle import Array, Normal
+from pacebench.harness.verify.problems import Problem, Subject
+from pacebench.harness.verify.suite import Property, require
 
 # How much better, relative to what a step can change, an independent solution may be.
 TOLERANCE = 1e-6

@@ -15,7 +15,7 @@ import numpy as np
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from curricula import Capabilities, Curriculum, Gaussian
+from pacebench.curricula import Capabilities, Curriculum, Gaussian
 
 Array = NDArray[np.float64]
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from curricula import CurriculumError, Gaussian
-from harness.verify import oracle
-from harness.verify.oracle import Normal
-from harness.verify.problems import Array, Problem, Subject
-from harness.verify.suite import Property, Violation, require
+from pacebench.curricula import CurriculumError, Gaussian
+from pacebench.harness.verify import oracle
+from pacebench.harness.verify.oracle import Normal
+from pacebench.harness.verify.problems import Array, Problem, Subject
+from pacebench.harness.verify.suite import Property, Violation, require
 
 TRAPS = (
     "one sample",

@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from curricula import Capabilities
-from harness.verify.problems import Subject
+from pacebench.curricula import Capabilities
+from pacebench.harness.verify.problems import Subject
 
 
 class Violation(AssertionError):  # noqa: N818 - it is a finding, not an error of the suite

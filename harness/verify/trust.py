@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from curricula import Capabilities
-from harness.verify import oracle
-from harness.verify.oracle import Normal
-from harness.verify.problems import Problem, Subject
-from harness.verify.suite import Property, require
+from pacebench.curricula import Capabilities
+from pacebench.harness.verify import oracle
+from pacebench.harness.verify.oracle import Normal
+from pacebench.harness.verify.problems import Problem, Subject
+from pacebench.harness.verify.suite import Property, require
 
 # What a constraint may be exceeded by, relative to its size.
 TOLERANCE = 1e-6

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-import curricula
-from curricula import CurriculumError, Gaussian, sqp
-from curricula import spdl as spdl_module
+from pacebench import curricula
+from pacebench.curricula import CurriculumError, Gaussian, sqp
+from pacebench.curricula import spdl as spdl_module
 
 TARGET, INITIAL = Gaussian([0.0, 1.0], [1.0, 0.5]), Gaussian([3.0, -1.0], [4.0, 2.0])
 

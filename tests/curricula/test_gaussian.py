@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal, ortho_group
 
-from curricula import CurriculumError, Gaussian, Uniform
+from pacebench.curricula import CurriculumError, Gaussian, Uniform
 
 
 def random_gaussian(rng, d, full):

@@ -13,11 +13,11 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-import curricula
-from curricula import scaled_problem
-from curricula.spgl import Move, Spgl
-from harness.verify import PROPERTIES, Subject, attempt
-from harness.verify.oracle import Normal, Statistics
+from pacebench import curricula
+from pacebench.curricula import scaled_problem
+from pacebench.curricula.spgl import Move, Spgl
+from pacebench.harness.verify import PROPERTIES, Subject, attempt
+from pacebench.harness.verify.oracle import Normal, Statistics
 
 BY_NAME = {p.name: p for p in PROPERTIES}
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import curricula
-from curricula import Curriculum, CurriculumError, Gaussian, Proposal
+from pacebench import curricula
+from pacebench.curricula import Curriculum, CurriculumError, Gaussian, Proposal
 
 ORDER = [
     "default",

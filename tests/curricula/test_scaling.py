@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-import curricula
+from pacebench import curricula
 
 
 @pytest.mark.parametrize("name", ["spgl", "spgl-shared", "linear", "default"])

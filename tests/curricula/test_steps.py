@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curricula.family import Statistics
-from curricula.shared import joint_approach, joint_ascent
-from curricula.steps import approach, ascent, descend
-from harness.verify.optimality import best_in_ball
+from pacebench.curricula.family import Statistics
+from pacebench.curricula.shared import joint_approach, joint_ascent
+from pacebench.curricula.steps import approach, ascent, descend
+from pacebench.harness.verify.optimality import best_in_ball
 
 EPSILON = 0.05
 MEAN, THETA = math.sqrt(2 * EPSILON), 2 * math.sqrt(EPSILON)

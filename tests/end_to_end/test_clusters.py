@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.runner.leases import Leases
-from harness.store import RunStore
+from pacebench.harness.runner.leases import Leases
+from pacebench.harness.store.store import RunStore
 from tests.harness.runner.drive import start
 from tests.harness.runner.plans import REPOSITORY, digests, launch_at, plan_cell
 

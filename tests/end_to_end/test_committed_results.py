@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import report
+from pacebench.harness import report
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"

@@ -10,7 +10,7 @@ import numpy as np
 import psutil
 import pytest
 
-from harness.store import RunStore
+from pacebench.harness.store.store import RunStore
 from tests.end_to_end.torment import torment
 from tests.harness.runner.drive import start
 from tests.harness.runner.plans import REPOSITORY, digests, launch_at, plan_cell
@@ -73,7 +73,7 @@ def test_real_training_survives_kills_at_random_moments(tmp_path):
 
     def start_real(results: str) -> subprocess.Popen[str]:
         arguments = ["run", study, "--results", tmp_path / results, "--workers", 2, "--no-share"]
-        command = [sys.executable, "-m", "harness", *map(str, arguments)]
+        command = [sys.executable, "-m", "pacebench.harness", *map(str, arguments)]
         pipe = subprocess.PIPE
         return subprocess.Popen(command, cwd=REPOSITORY, stdout=pipe, stderr=pipe, text=True)
 
@@ -102,6 +102,6 @@ def assert_nothing_left(root: Path) -> None:
 
 def _is_dead(pid: int) -> bool:
     process = psutil.Process(pid)
-    return process.status() == psutil.STATUS_ZOMBIE or "harness.runner" not in str(
+    return process.status() == psutil.STATUS_ZOMBIE or "pacebench.harness.runner" not in str(
         process.cmdline()
     )

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.report.gather import view_of
-from harness.report.make import write
-from harness.report.sections.order import document
+from pacebench.harness.report.gather import report_data
+from pacebench.harness.report.make import write
+from pacebench.harness.report.sections.order import document
 from tests.end_to_end import chromium
 from tests.end_to_end.chromium import Chromium
 from tests.harness.report import synthetic
@@ -36,7 +36,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plan = synthetic.study(methods, ("point-mass-1",), 6)
     plan = plan.model_copy(update={"question": f"Is it safe? {HOSTILE}"})
     frames = synthetic.frames(methods, ("point-mass-1",), 6, plan=plan)
-    view = view_of(frames, plan, {"point-mass-1": synthetic.setup("point-mass-1")})
+    view = report_data(frames, plan, {"point-mass-1": synthetic.setup("point-mass-1")})
     folder = tmp_path_factory.mktemp("report")
     write(document(view), view, folder)
     # What is left is one file: a reader mails the page, not the folder.

@@ -8,8 +8,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from harness import load_results
-from harness.cli.app import app
+from pacebench.harness import load_results
+from pacebench.harness.cli.app import app
 
 STUDIES = Path(__file__).parents[2] / "studies"
 
@@ -41,11 +41,11 @@ def test_large_studies_run_with_a_tiny_budget(name: str, tmp_path: Path) -> None
     made = CliRunner().invoke(app, ["report", str(file), "--results", str(results)])
     assert made.exit_code == 0, made.output
     assert (results / name / "report" / "index.html").stat().st_size > 100_000
-    # What the policies were examined on is in the manifest, cell by cell, and in the report.
+    # What the policies were evaluated on is in the manifest, cell by cell, and in the report.
     manifest = found.manifest
-    assert manifest.examinations.keys() == manifest.cells.keys()
-    assert len(set(manifest.examinations.values())) == len(data["setups"])
+    assert manifest.evaluation_hashes.keys() == manifest.cells.keys()
+    assert len(set(manifest.evaluation_hashes.values())) == len(data["setups"])
     text = (results / name / "report" / "report.md").read_text(encoding="utf-8")
-    assert all(hashed in text for hashed in manifest.examinations.values())
+    assert all(hashed in text for hashed in manifest.evaluation_hashes.values())
     for fact in ("code", "versions", "hardware"):
         assert f"{fact} of {len(found.runs)} runs: " in text

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.runner.leases import Holder, Leases
-from harness.runner.policy import RETRIES
+from pacebench.harness.runner.leases import Holder, Leases
+from pacebench.harness.runner.policy import RETRIES
 
 Start = Callable[[], "subprocess.Popen[str]"]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.random import SeedSequence
 
-import envs
+from pacebench import envs
 
 
 @pytest.fixture(params=envs.names())

@@ -10,11 +10,11 @@ import pytest
 from numpy.random import SeedSequence
 from typer.testing import CliRunner
 
-import envs
-from envs import anchoring, catalogue, rollout
-from envs.anchoring import measure_anchors, write_anchors
-from envs.rollout import draw_contexts, play
-from harness.cli import app
+from pacebench import envs
+from pacebench.envs import anchoring, catalogue, rollout
+from pacebench.envs.anchoring import measure_anchors, write_anchors
+from pacebench.envs.rollout import draw_contexts, play
+from pacebench.harness.cli import app
 from tests.envs.conftest import shortened
 
 

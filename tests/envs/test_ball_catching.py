@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from numpy.random import SeedSequence
 
-import envs
-from envs.ball_catching.batch import MAX_VELOCITY
-from envs.ball_catching.model import (
+from pacebench import envs
+from pacebench.envs.ball_catching.batch import MAX_VELOCITY
+from pacebench.envs.ball_catching.model import (
     BALL_POSITION,
     BALL_VELOCITY,
     DESIRED_ANGLES,
@@ -23,9 +23,9 @@ from envs.ball_catching.model import (
     JOINT_ANGLES,
     JOINT_VELOCITIES,
 )
-from envs.ball_catching.render import Painter
-from envs.base import BatchEnv
-from envs.rollout import draw_contexts, play
+from pacebench.envs.ball_catching.render import Painter
+from pacebench.envs.base import BatchEnv
+from pacebench.envs.rollout import draw_contexts, play
 from tests.envs.conftest import contexts_of
 from tests.envs.test_ball_catching_model import at_rest, net_at_rest
 
@@ -306,7 +306,7 @@ def test_two_environments_draw_in_turn() -> None:
 def test_without_opengl_one_sentence_says_what_to_do(choice: str, told: str) -> None:
     """And physics run without it."""
     script = (
-        "import envs\n"
+        "from pacebench import envs\n"
         "try:\n"
         f"    env = envs.make({NAME!r}, render_mode='rgb_array')\n"
         "    env.reset(seed=0)\n"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from mujoco.rollout import Rollout
 
-from envs.ball_catching.model import (
+from pacebench.envs.ball_catching.model import (
     BALL_POSITION,
     BALL_VELOCITY,
     DESIRED_ANGLES,
@@ -19,7 +19,7 @@ from envs.ball_catching.model import (
     Simulator,
     load_model,
 )
-from envs.ball_catching.throw import catch_point, flight_time, initial_state
+from pacebench.envs.ball_catching.throw import catch_point, flight_time, initial_state
 
 FREE = np.array(FREE_JOINTS)
 

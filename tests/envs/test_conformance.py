@@ -14,7 +14,7 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from numpy.random import SeedSequence
 
-import envs
+from pacebench import envs
 from tests.envs.conftest import (
     contexts_of,
     play_batch,

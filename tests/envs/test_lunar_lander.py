@@ -6,7 +6,7 @@ import gymnasium
 import numpy as np
 from gymnasium.envs.box2d import lunar_lander as module
 
-import envs
+from pacebench import envs
 from tests.envs.conftest import contexts_of, random_actions
 
 CONTEXT = np.array([-9.3, 12.0, 1.2])

@@ -9,9 +9,9 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner
 
-import envs
-from envs.pictures import contact_sheet, film
-from harness.cli import app
+from pacebench import envs
+from pacebench.envs.pictures import contact_sheet, film
+from pacebench.harness.cli import app
 
 
 def run(*arguments: str) -> tuple[int, str]:

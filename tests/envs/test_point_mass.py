@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import envs
-from envs.rollout import play
+from pacebench import envs
+from pacebench.envs.rollout import play
 from tests.envs.conftest import contexts_of, shortened
 
 DT = 0.01

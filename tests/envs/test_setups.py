@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import pytest
 
-import envs
+from pacebench import envs
 
 PI = math.pi
 # name: target mean, target variance, initial mean, initial variance, V₋, visible, γ, steps
@@ -145,7 +145,7 @@ def test_a_setup_of_ones_own() -> None:
     ("environment", "sentence"),
     [
         ("nowhere_to_be_found:Batch", "cannot be imported"),
-        ("envs.point_mass:Nothing", "cannot be imported"),
+        ("pacebench.envs.point_mass:Nothing", "cannot be imported"),
         ("envs.errors:SetupError", "is no envs.BatchEnv"),
     ],
 )
@@ -172,6 +172,9 @@ def test_bad_sizes_seeds_and_modes_are_refused() -> None:
 
 def test_importing_envs_imports_no_physics_engine() -> None:
     heavy = ("mujoco", "Box2D", "pygame", "torch", "matplotlib", "pandas", "PIL")
-    code = f"import sys, envs; envs.names(); print([m for m in {heavy} if m in sys.modules])"
+    code = (
+        "import sys; from pacebench import envs; envs.names()\n"
+        f"print([m for m in {heavy} if m in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from harness.cli import app
-from harness.cli.app import COMMANDS
-from harness.study.schema import schema_text
+from pacebench.harness.cli import app
+from pacebench.harness.cli.app import COMMANDS
+from pacebench.harness.study.schema import schema_text
 
 ROOT = Path(__file__).parents[2]
 HEAVY = (
@@ -33,7 +33,7 @@ HEAVY = (
 
 def _pacebench(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "harness", *arguments],
+        [sys.executable, "-m", "pacebench.harness", *arguments],
         cwd=ROOT,
         env={**os.environ, **env},
         capture_output=True,
@@ -45,7 +45,7 @@ def _pacebench(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
 def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys\n"
-        "from harness.cli import app\n"
+        "from pacebench.harness.cli import app\n"
         "try:\n"
         "    app(['--help'])\n"
         "except SystemExit:\n"
@@ -73,9 +73,8 @@ def test_no_colour_where_nobody_looks() -> None:
 
 
 def test_list_names_everything_registered() -> None:
-    import curricula
-    import envs
-    from harness import learners
+    from pacebench import curricula, envs
+    from pacebench.harness import learners
 
     listed = json.loads(_pacebench("list", "--json").stdout)
     for kind, names in (
@@ -129,7 +128,7 @@ def _wait_for_training(pid: int) -> None:
 def test_interrupt_leaves_no_traceback() -> None:
     # The largest study: its estimate takes half a minute, so that the signal never comes too late.
     process = subprocess.Popen(
-        [sys.executable, "-m", "harness", "check", "studies/paper.yaml"],
+        [sys.executable, "-m", "pacebench.harness", "check", "studies/paper.yaml"],
         cwd=ROOT,
         stderr=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
@@ -146,7 +145,7 @@ def test_completion_knows_the_commands() -> None:
     done = _pacebench(
         _PACEBENCH_COMPLETE="complete_bash", COMP_WORDS="pacebench che", COMP_CWORD="1"
     )
-    # `python -m harness` is known to the shell as `pacebench` once installed.
+    # `python -m pacebench.harness` is known to the shell as `pacebench` once installed.
     installed = subprocess.run(
         [Path(sys.executable).parent / "pacebench"],
         env={

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from curricula._registry import DuplicateNameError, Registry, UnknownNameError
+from pacebench.registry import DuplicateNameError, Registry, UnknownNameError
 
 OUTSIDE = """
-import curricula
+from pacebench import curricula
 
 @curricula.register("outside-shy")
 class Shy(curricula.get("initial")):
@@ -69,7 +69,7 @@ def outside_package(tmp_path: Path) -> Path:
 
 def _pacebench(*arguments: str, path: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "harness", *arguments],
+        [sys.executable, "-m", "pacebench.harness", *arguments],
         env={**os.environ, "PYTHONPATH": str(path)},
         capture_output=True,
         text=True,

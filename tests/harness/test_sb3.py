@@ -13,10 +13,9 @@ from stable_baselines3 import PPO, SAC
 from stable_baselines3.common.env_util import make_vec_env
 from stable_baselines3.common.vec_env import SubprocVecEnv, VecNormalize
 
-import curricula
-import envs
-from harness.errors import UserError
-from harness.sb3 import CurriculumCallback, CurriculumWrapper
+from pacebench import curricula, envs
+from pacebench.harness.errors import UserError
+from pacebench.harness.sb3 import CurriculumCallback, CurriculumWrapper
 from tests.harness.training.cells import curriculum_of
 
 SETUP = envs.setup("point-mass-2")

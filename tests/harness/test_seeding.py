@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.seeding import RunRole, RunSeed, StudyRole, study_sequence
+from pacebench.harness.seeding import RunRole, RunSeed, StudyRole, study_sequence
 
 
 def _words(sequence: np.random.SeedSequence) -> tuple[int, ...]:

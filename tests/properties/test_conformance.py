@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 
-import curricula
-from harness.verify import PROPERTIES, Subject, attempt, claimed
+from pacebench import curricula
+from pacebench.harness.verify import PROPERTIES, Subject, attempt, claimed
 
 # A curriculum that solves numerically gets fewer examples, `spdl` the fewest: its solver takes
 # seconds where the closed form takes microseconds.

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from curricula.cholesky_problem import CholeskyProblem
-from curricula.family import ScaledFamily
-from curricula.scaled_problem import ScaledProblem
-from harness.verify import Problem, oracle
-from harness.verify.oracle import Normal
+from pacebench.curricula.cholesky_problem import CholeskyProblem
+from pacebench.curricula.family import ScaledFamily
+from pacebench.curricula.scaled_problem import ScaledProblem
+from pacebench.harness.verify import Problem, oracle
+from pacebench.harness.verify.oracle import Normal
 
 problems = st.builds(
     Problem,

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-import curricula
-from harness.verify import PROPERTIES, Subject, attempt, oracle
-from harness.verify.oracle import Normal
+from pacebench import curricula
+from pacebench.harness.verify import PROPERTIES, Subject, attempt, oracle
+from pacebench.harness.verify.oracle import Normal
 
 BY_NAME = {p.name: p for p in PROPERTIES}
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import curricula
-from curricula import Capabilities, Gaussian, Proposal
-from curricula.spgl import Spgl
-from harness.cli import app
-from harness.verify import PROPERTIES, Subject, attempt
+from pacebench import curricula
+from pacebench.curricula import Capabilities, Gaussian, Proposal
+from pacebench.curricula.spgl import Spgl
+from pacebench.harness.cli import app
+from pacebench.harness.verify import PROPERTIES, Subject, attempt
 
 runner = CliRunner()
 

@@ -10,21 +10,21 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from harness.learners import limits
-from harness.learners.batched.gae import advantages
-from harness.learners.batched.network import Layout, StackedPolicy
-from harness.learners.batched.normalise import Normaliser
-from harness.learners.batched.update import Rollout, Updater
-from harness.learners.ppo import PPOParams
-from harness.seeding import RunRole, RunSeed
-from harness.training.clock import Clock
-from harness.training.practice import Practice
+from pacebench.harness.learners import limits
+from pacebench.harness.learners.base import RolloutEnvs
+from pacebench.harness.learners.batched.gae import advantages
+from pacebench.harness.learners.batched.network import Layout, StackedPolicy
+from pacebench.harness.learners.batched.normalise import Normaliser
+from pacebench.harness.learners.batched.update import Rollout, Updater
+from pacebench.harness.learners.clock import Clock
+from pacebench.harness.learners.ppo import PPOParams
+from pacebench.harness.seeding import RunRole, RunSeed
 
 Floats = NDArray[np.float64]
 
 
 class BatchedPPO:
-    """S agents; see `harness.training.agents.Agents`."""
+    """S agents; see `harness.learners.base.Agents`."""
 
     def __init__(
         self,
@@ -64,18 +64,18 @@ class BatchedPPO:
         self._rewards = np.zeros((steps, self.count, n), np.float32)
         self._done = np.zeros((steps, self.count, n), dtype=np.bool_)
 
-    def iterate(self, practice: Practice, clock: Clock) -> None:
+    def iterate(self, envs: RolloutEnvs, clock: Clock) -> None:
         """Collects `n_steps` in every copy and updates the policies once."""
         with clock.phase("rollout"):
-            last = self.collect(practice)
+            last = self.collect(envs)
             self.estimate(last)
-        for k, reason in practice.broken.items():
-            self._bury(k, reason)
+        for k, reason in envs.broken.items():
+            self._mark_diverged(k, reason)
         with clock.phase("policy"):
             norms = self.updater.update(self._rollout, self._order_rngs, self._alive)
-        self._examine(norms)
+        self._check_norms(norms)
 
-    def collect(self, practice: Practice) -> NDArray[np.float32]:
+    def collect(self, envs: RolloutEnvs) -> NDArray[np.float32]:
         """Fills the buffers from the environment.
 
         Returns:
@@ -84,24 +84,24 @@ class BatchedPPO:
         d, a = self._rollout.observation, self._rollout.action
         for k, rng in enumerate(self._noise_rngs):
             self._noise[:, k] = rng.standard_normal(self._noise[:, k].shape, dtype=np.float32)
-        if practice.restarted:
-            self.normaliser.restart(practice.restarted, practice.obs[practice.restarted])
-            practice.restarted = []
+        if envs.restarted:
+            self.normaliser.restart(envs.restarted, envs.obs[envs.restarted])
+            envs.restarted = []
         with np.errstate(over="ignore"):
             std = np.exp(self._policy.log_std)[:, None]
         scale_obs = self.normaliser.scale_obs
-        obs = scale_obs(practice.obs)
+        obs = scale_obs(envs.obs)
         self._cut: list[tuple[int, NDArray[np.bool_], NDArray[np.float32]]] = []
         for t in range(self.params.n_steps):
             action = self._policy.actor(obs)
             with np.errstate(invalid="ignore"):
                 action += std * self._noise[t]
             if not np.isfinite(action).all():
-                self._bury_wild(action)
+                self._mark_wild(action)
             now = self._packed[:, :, t]
             now[..., :d] = obs
             now[..., d : d + a] = action
-            step = practice.step(action)
+            step = envs.step(action)
             self.normaliser.observe(step.obs)
             obs = scale_obs(step.obs)
             done = np.logical_or(step.terminated, step.truncated, out=self._done[t])
@@ -200,23 +200,25 @@ class BatchedPPO:
         self._order_rngs[agent].bit_generator.state = state["order_rng"]
         self.normaliser.load(agent, state["moments"])
 
-    def _examine(self, norms: NDArray[np.float32]) -> None:
+    def _check_norms(self, norms: NDArray[np.float32]) -> None:
         sizes = np.abs(self._policy.params.numpy()).max(axis=1)
         for k in np.flatnonzero(self._alive).tolist():
             if not np.isfinite(norms[k]):
-                self._bury(k, "The gradient of the loss was not finite.")
+                self._mark_diverged(k, "The gradient of the loss was not finite.")
             elif norms[k] > limits.GRADIENT:
-                self._bury(k, f"The gradient of the loss grew beyond {limits.GRADIENT:g}.")
+                self._mark_diverged(k, f"The gradient of the loss grew beyond {limits.GRADIENT:g}.")
             elif not sizes[k] < limits.PARAMETER:
-                self._bury(k, f"A parameter of the policy grew beyond {limits.PARAMETER:g}.")
+                self._mark_diverged(
+                    k, f"A parameter of the policy grew beyond {limits.PARAMETER:g}."
+                )
 
-    def _bury_wild(self, actions: NDArray[np.float32]) -> None:
+    def _mark_wild(self, actions: NDArray[np.float32]) -> None:
         """Takes out agents whose actions are not finite, which the environment would refuse."""
         for k in np.flatnonzero(~np.isfinite(actions).all(axis=(1, 2))).tolist():
-            self._bury(k, "An action of the policy was not finite.")
+            self._mark_diverged(k, "An action of the policy was not finite.")
             actions[k] = 0.0
 
-    def _bury(self, agent: int, reason: str) -> None:
+    def _mark_diverged(self, agent: int, reason: str) -> None:
         """Takes an agent out; its zeroed networks keep all numbers of its rows finite."""
         self.diverged.setdefault(agent, reason)
         self._alive[agent] = False

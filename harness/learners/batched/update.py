@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch.optim.adam import adam
 
-from harness.learners import limits
-from harness.learners.batched.network import StackedPolicy
-from harness.learners.ppo import PPOParams
+from pacebench.harness.learners import limits
+from pacebench.harness.learners.batched.network import StackedPolicy
+from pacebench.harness.learners.ppo import PPOParams
 
 Floats = NDArray[np.float32]
 _HALF_LOG_2PI = np.float32(0.5 * math.log(2.0 * math.pi))

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
-from envs.setup import Setup
-from harness.report.canvas import INK, MUTED, Canvas, Figure
-from harness.report.figures.lines import (
+from pacebench.envs.setup import Setup
+from pacebench.harness.report.canvas import INK, MUTED, Canvas, Figure
+from pacebench.harness.report.figures.lines import (
     Bundle,
     Thread,
     carried_forward,
@@ -20,7 +20,7 @@ from harness.report.figures.lines import (
     percentiles,
     step_axis,
 )
-from harness.report.palette import Style
+from pacebench.harness.report.palette import Style
 
 FloatArray = NDArray[np.float64]
 

@@ -11,10 +11,10 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter
 from numpy.typing import NDArray
 
-from harness.report.canvas import Canvas
-from harness.report.palette import Style
-from harness.statistics.profiles import Band
-from harness.statistics.survival import SurvivalCurve
+from pacebench.harness.report.canvas import Canvas
+from pacebench.harness.report.palette import Style
+from pacebench.harness.statistics.profiles import Band
+from pacebench.harness.statistics.survival import SurvivalCurve
 
 FloatArray = NDArray[np.float64]
 

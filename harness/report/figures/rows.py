@@ -9,9 +9,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.transforms import blended_transform_factory
 
-from harness.report.canvas import MUTED, ZONE, Canvas
-from harness.report.palette import Style
-from harness.statistics.interval import Interval
+from pacebench.harness.report.canvas import MUTED, ZONE, Canvas
+from pacebench.harness.report.palette import Style
+from pacebench.harness.statistics.interval import Interval
 
 
 @dataclass(frozen=True)

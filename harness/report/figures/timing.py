@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import pandas as pd
 from matplotlib.patches import Patch
 
-from harness.report.canvas import Canvas, Figure
-from harness.report.palette import Style
+from pacebench.harness.report.canvas import Canvas, Figure
+from pacebench.harness.report.palette import Style
 
 # Phase → column and colour; the colours belong to no curriculum and read on light and dark.
 PHASES: dict[str, tuple[str, str]] = {

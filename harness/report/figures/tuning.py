@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from scipy.interpolate import RBFInterpolator
 from scipy.spatial import Delaunay, QhullError
 
-from harness.report.canvas import INK, MUTED, Canvas, Figure
-from harness.report.palette import Style
-from harness.tuning.record import SearchRecord, TrialRecord
+from pacebench.harness.report.canvas import INK, MUTED, Canvas, Figure
+from pacebench.harness.report.palette import Style
+from pacebench.harness.tuning.record import SearchRecord, TrialRecord
 
 FloatArray = NDArray[np.float64]
 

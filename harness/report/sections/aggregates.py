@@ -6,22 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from harness.report.canvas import Figure
-from harness.report.document import Block, Figures, Section, TableBlock, Text
-from harness.report.figures.lines import Bundle, draw_bundles
-from harness.report.figures.rows import Reference, Row, draw_rows, height_of
-from harness.report.tables import Column, Table, fixed, span
-from harness.report.view import (
-    View,
+from pacebench.harness.report.canvas import Figure
+from pacebench.harness.report.data import (
+    ReportData,
     interval_cells,
     interval_words,
     percentile_words,
     scope_words,
     slug,
 )
-from harness.statistics import coverage, estimates, profiles
-from harness.statistics.estimates import Estimate
-from harness.statistics.specification import NORMALISED, SUITE
+from pacebench.harness.report.document import Block, Figures, Section, TableBlock, Text
+from pacebench.harness.report.figures.lines import Bundle, draw_bundles
+from pacebench.harness.report.figures.rows import Reference, Row, draw_rows, height_of
+from pacebench.harness.report.tables import Column, Table, fixed, span
+from pacebench.harness.statistics import coverage, estimates, profiles
+from pacebench.harness.statistics.estimates import Estimate
+from pacebench.harness.statistics.specification import NORMALISED, SUITE
 
 FUNCTIONALS = {
     "mean": "mean",
@@ -31,7 +31,7 @@ FUNCTIONALS = {
 }
 
 
-def aggregates(view: View) -> Section:
+def aggregates(view: ReportData) -> Section:
     """Returns mean, median, IQM and optimality gap of normalised scores, and the profiles."""
     found = _estimates(view)
     setups = len(view.study.setups)
@@ -51,7 +51,7 @@ def aggregates(view: View) -> Section:
     return Section("aggregates", "Aggregates and performance profiles", blocks)
 
 
-def _estimates(view: View) -> dict[tuple[str, str], Estimate]:
+def _estimates(view: ReportData) -> dict[tuple[str, str], Estimate]:
     """Returns estimates by label and functional; with one setup they are made here."""
     found: dict[tuple[str, str], Estimate] = {}
     for label in view.labels:
@@ -77,7 +77,7 @@ def _estimates(view: View) -> dict[tuple[str, str], Estimate]:
     return found
 
 
-def _table(view: View, found: dict[tuple[str, str], Estimate]) -> Table:
+def _table(view: ReportData, found: dict[tuple[str, str], Estimate]) -> Table:
     rows: list[dict[str, Any]] = []
     for (label, name), item in found.items():
         rows.append(
@@ -124,7 +124,7 @@ def _table(view: View, found: dict[tuple[str, str], Estimate]) -> Table:
     )
 
 
-def _extremes(view: View, item: Estimate) -> tuple[float, float] | None:
+def _extremes(view: ReportData, item: Estimate) -> tuple[float, float] | None:
     """Returns the aggregate with every unknown run at its worst and at its best."""
     if len(view.study.setups) == 1:
         # Made here, from the known runs; the analysis has made mean and IQM of the setup itself.
@@ -138,7 +138,9 @@ def _extremes(view: View, item: Estimate) -> tuple[float, float] | None:
     return item.worst, item.best
 
 
-def _figure(view: View, found: dict[tuple[str, str], Estimate], functional: str) -> Figure | None:
+def _figure(
+    view: ReportData, found: dict[tuple[str, str], Estimate], functional: str
+) -> Figure | None:
     rows = []
     for label in view.labels:
         item = found.get((label, functional))
@@ -155,7 +157,7 @@ def _figure(view: View, found: dict[tuple[str, str], Estimate], functional: str)
         return canvas.finish(interval_words(row.interval for row in rows) + view.unknown)
 
 
-def _profile(view: View) -> Figure | None:
+def _profile(view: ReportData) -> Figure | None:
     scope = SUITE if len(view.study.setups) > 1 else view.study.setups[0]
     scores = {
         label: view.analysis.scores[label, scope, NORMALISED]
@@ -191,7 +193,7 @@ def _profile(view: View) -> Figure | None:
         )
 
 
-def improvement(view: View) -> Section:
+def improvement(view: ReportData) -> Section:
     """Returns the probability that a run of one curriculum beats a run of another."""
     rows, figures = [], []
     column = {scope: NORMALISED if scope == SUITE else "score" for scope in view.scopes}
@@ -254,7 +256,7 @@ def improvement(view: View) -> Section:
     return Section("improvement", "Probability of improvement", blocks)
 
 
-def _improvement_figure(view: View, name: str, scope: str, rows: list[Row]) -> list[Figure]:
+def _improvement_figure(view: ReportData, name: str, scope: str, rows: list[Row]) -> list[Figure]:
     if not any(row.interval is not None for row in rows):
         return []
     title = f"Probability of improvement, {scope_words(scope)}"

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-import curricula
-from harness.report.canvas import Figure
-from harness.report.document import Block, Figures, Heading, Section, TableBlock, Text
-from harness.report.figures.curriculum import divergence_figure, path_figure, step_figure
-from harness.report.figures.timing import PHASES, timing_figure
-from harness.report.tables import Column, Table, fixed, number, percent
-from harness.report.view import View, slug
-from harness.scores import MEASURED
+from pacebench import curricula
+from pacebench.harness.analysis.scores import MEASURED
+from pacebench.harness.report.canvas import Figure
+from pacebench.harness.report.data import ReportData, slug
+from pacebench.harness.report.document import Block, Figures, Heading, Section, TableBlock, Text
+from pacebench.harness.report.figures.curriculum import divergence_figure, path_figure, step_figure
+from pacebench.harness.report.figures.timing import PHASES, timing_figure
+from pacebench.harness.report.tables import Column, Table, fixed, number, percent
 
 # A step that exceeds its budget by rounding alone is not a violation.
 _TOLERANCE = 1e-6
@@ -28,7 +28,7 @@ _PROMISES = {
 _ARRIVED = 1e-6
 
 
-def behaviour(view: View) -> Section:
+def behaviour(view: ReportData) -> Section:
     """Returns distance to the target, realised steps against ε, and paths in context space."""
     if view.updates.empty:
         text = "No curriculum update was recorded: no curriculum of this study moves."
@@ -57,7 +57,7 @@ def is_paced(updates: pd.DataFrame) -> pd.Series:
     return updates["epsilon"].notna() & (updates["step"] != "schedule")
 
 
-def _figures(view: View, setup: str, here: pd.DataFrame) -> list[Figure]:
+def _figures(view: ReportData, setup: str, here: pd.DataFrame) -> list[Figure]:
     styles, budget, name = view.styles, view.study.budget, slug(setup)
     weak = view.exploratory
     found = [
@@ -79,7 +79,7 @@ def _figures(view: View, setup: str, here: pd.DataFrame) -> list[Figure]:
     return [figure for figure in found if figure is not None]
 
 
-def _table(view: View) -> Table:
+def _table(view: ReportData) -> Table:
     rows: list[dict[str, Any]] = []
     for setup in view.study.setups:
         for label in view.labels:
@@ -162,7 +162,7 @@ def _ess(paced: pd.DataFrame) -> float | None:
     return float(np.nanmedian(paced["ess"].astype(float) / paced["episodes"].astype(float)))
 
 
-def wall_clock(view: View) -> Section:
+def wall_clock(view: ReportData) -> Section:
     """Returns the split of wall time by phase."""
     known = [column for column, _ in PHASES.values() if column in view.scored]
     runs = view.scored[view.scored["how"] == MEASURED]
@@ -182,7 +182,7 @@ def wall_clock(view: View) -> Section:
     return Section("time", "Wall clock", [Text(lead), TableBlock(table), Figures(figures)])
 
 
-def _timing(view: View, runs: pd.DataFrame, setup: str) -> Figure | None:
+def _timing(view: ReportData, runs: pd.DataFrame, setup: str) -> Figure | None:
     labels = [label for label in view.labels if (runs["label"] == label).any()]
     if not labels:
         return None
@@ -191,7 +191,7 @@ def _timing(view: View, runs: pd.DataFrame, setup: str) -> Figure | None:
     )
 
 
-def _timing_table(view: View, runs: pd.DataFrame) -> Table:
+def _timing_table(view: ReportData, runs: pd.DataFrame) -> Table:
     phases = {w: c for w, (c, _) in PHASES.items() if c in runs}
     rows: list[dict[str, Any]] = []
     for setup in view.study.setups:

@@ -6,12 +6,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from harness.report.document import Block, Claim, Claims, Figures, Section, TableBlock, Text, Warned
-from harness.report.figures.rows import Reference, Row, draw_rows, height_of
-from harness.report.tables import Column, Table, count, fitted, p_value, span
-from harness.report.view import View, interval_cells, interval_words, percentile_words, scope_words
-from harness.statistics.contrasts import ContrastResult
-from harness.statistics.verdicts import Outcome
+from pacebench.harness.report.data import (
+    ReportData,
+    interval_cells,
+    interval_words,
+    percentile_words,
+    scope_words,
+)
+from pacebench.harness.report.document import (
+    Block,
+    Claim,
+    Claims,
+    Figures,
+    Section,
+    TableBlock,
+    Text,
+    Warned,
+)
+from pacebench.harness.report.figures.rows import Reference, Row, draw_rows, height_of
+from pacebench.harness.report.tables import Column, Table, count, fitted, p_value, span
+from pacebench.harness.statistics.contrasts import ContrastResult
+from pacebench.harness.statistics.verdicts import Outcome
 
 WORDS = {
     Outcome.BETTER: "▲ better",
@@ -21,7 +36,7 @@ WORDS = {
 }
 
 
-def claims(view: View) -> Section:
+def claims(view: ReportData) -> Section:
     """Returns the claims, one sentence each, with scope and strength."""
     family = _family(view)
     blocks: list[Block] = [Claims([_claim(view, item) for item in family])]
@@ -40,7 +55,7 @@ def claims(view: View) -> Section:
     return Section("claims", "Claims", blocks)
 
 
-def verdicts(view: View) -> Section:
+def verdicts(view: ReportData) -> Section:
     """Returns the table of verdicts and the plotted contrasts."""
     family = _family(view)
     said = view.study.statistics
@@ -58,7 +73,7 @@ def verdicts(view: View) -> Section:
     return Section("verdicts", "Verdicts", blocks)
 
 
-def _family(view: View) -> list[ContrastResult]:
+def _family(view: ReportData) -> list[ContrastResult]:
     place = {label: i for i, label in enumerate(view.labels)}
     scopes = {scope: i for i, scope in enumerate(view.scopes)}
     family = [item for item in view.analysis.contrasts if item.family]
@@ -76,7 +91,7 @@ def _measure(family: list[ContrastResult]) -> str:
     return family[0].verdict.measure if family else "nothing"
 
 
-def _claim(view: View, item: ContrastResult) -> Claim:
+def _claim(view: ReportData, item: ContrastResult) -> Claim:
     # The sentence quotes the interval of the table and the figure, which holds over the family.
     verdict = replace(item.verdict, interval=item.simultaneous or item.verdict.interval)
     strength = "confirmatory" if verdict.confirmatory else "exploratory"
@@ -105,7 +120,7 @@ def _claim(view: View, item: ContrastResult) -> Claim:
     )
 
 
-def verdict_rows(view: View) -> list[dict[str, Any]]:
+def verdict_rows(view: ReportData) -> list[dict[str, Any]]:
     """Returns the verdict table as plain rows, which the terminal prints too."""
     rows = []
     for item in _family(view):
@@ -169,7 +184,7 @@ def verdict_columns(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
     ]
 
 
-def _table(view: View, family: list[ContrastResult]) -> Table:
+def _table(view: ReportData, family: list[ContrastResult]) -> Table:
     rows = verdict_rows(view)
     columns = verdict_columns(rows)
     for kind in ("bounded", "percentile"):
@@ -211,7 +226,7 @@ def _bounded_words(family: list[ContrastResult]) -> str:
     )
 
 
-def _forest(view: View, family: list[ContrastResult], scope: str) -> Any:
+def _forest(view: ReportData, family: list[ContrastResult], scope: str) -> Any:
     mine = [item for item in family if item.comparison.scope == scope]
     controls = {item.comparison.control for item in mine}
     rows = []

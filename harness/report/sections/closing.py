@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from harness import freeze
-from harness.report.document import Block, Heading, Listing, Pairs, Section, TableBlock, Text
-from harness.report.tables import Column, Table, count, fixed, number, percent
-from harness.report.units import LEAST_REPLICATES
-from harness.report.view import View
-from harness.scores import UNRESOLVED
-from harness.statistics.missing import Accounting, tally
-from harness.statistics.verdicts import Outcome
+from pacebench.harness.analysis import freeze
+from pacebench.harness.analysis.scores import UNRESOLVED
+from pacebench.harness.analysis.units import LEAST_REPLICATES
+from pacebench.harness.report.data import ReportData
+from pacebench.harness.report.document import (
+    Block,
+    Heading,
+    Listing,
+    Pairs,
+    Section,
+    TableBlock,
+    Text,
+)
+from pacebench.harness.report.tables import Column, Table, count, fixed, number, percent
+from pacebench.harness.statistics.missing import Accounting, tally
+from pacebench.harness.statistics.verdicts import Outcome
 
 
-def accounting(view: View) -> Section:
+def accounting(view: ReportData) -> Section:
     """Returns what became of every planned run."""
     cells = {(c.method, c.setup): c for c in _cells(view)}
     rows: list[dict[str, Any]] = []
@@ -71,7 +79,7 @@ def accounting(view: View) -> Section:
     return Section("accounting", "Run accounting", blocks)
 
 
-def _cells(view: View) -> tuple[Accounting, ...]:
+def _cells(view: ReportData) -> tuple[Accounting, ...]:
     """Counts runs, also where searches are what is analysed."""
     return tally(view.runs.rename(columns={"label": "method"}))
 
@@ -101,7 +109,7 @@ _SHOWN = ("setup", "label", "seed", "status", "how", "return", "normalised", "su
           "cvar", "steps_to_threshold", "env_steps", "run_id")  # fmt: skip
 
 
-def _all_runs(view: View) -> Table:
+def _all_runs(view: ReportData) -> Table:
     place = {label: i for i, label in enumerate(view.declared.labels)}
     setups = {setup: i for i, setup in enumerate(view.study.setups)}
     runs = sorted(
@@ -132,7 +140,7 @@ def _all_runs(view: View) -> Table:
     )
 
 
-def provenance(view: View) -> Section:
+def provenance(view: ReportData) -> Section:
     """Returns the plan, its history, and where the results come from."""
     blocks: list[Block] = []
     frozen = view.frozen
@@ -197,12 +205,12 @@ def provenance(view: View) -> Section:
     return Section("provenance", "Provenance and plan", blocks)
 
 
-def limits(view: View) -> Section:
+def limits(view: ReportData) -> Section:
     """Returns what the study does not show, from what it did and did not do."""
     return Section("limits", "What this does not show", [Listing(limitations(view))])
 
 
-def limitations(view: View) -> list[str]:
+def limitations(view: ReportData) -> list[str]:
     """Returns the limits of the study, one sentence each."""
     study, n = view.study, view.analysis.runs
     names = sorted({view.setups[name].environment for name in study.setups})

@@ -7,9 +7,17 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from harness.report.canvas import Figure
-from harness.report.document import Block, Figures, Section, TableBlock, Text
-from harness.report.figures.lines import (
+from pacebench.harness.analysis.scores import MEASURED, UNRESOLVED
+from pacebench.harness.report.canvas import Figure
+from pacebench.harness.report.data import (
+    ReportData,
+    interval_cells,
+    interval_words,
+    percentile_words,
+    slug,
+)
+from pacebench.harness.report.document import Block, Figures, Section, TableBlock, Text
+from pacebench.harness.report.figures.lines import (
     Bundle,
     Thread,
     draw_bundles,
@@ -17,23 +25,21 @@ from harness.report.figures.lines import (
     step_axis,
     survival_bundle,
 )
-from harness.report.figures.rows import Row, Seed, draw_rows, height_of
-from harness.report.tables import Column, Table, count, fixed, span
-from harness.report.view import View, interval_cells, interval_words, percentile_words, slug
-from harness.scores import MEASURED, UNRESOLVED
-from harness.statistics import coverage
-from harness.statistics.curves import learning_curve
-from harness.statistics.interval import level_words
-from harness.statistics.missing import STEPS
-from harness.statistics.profiles import Band
-from harness.statistics.survival import kaplan_meier
+from pacebench.harness.report.figures.rows import Row, Seed, draw_rows, height_of
+from pacebench.harness.report.tables import Column, Table, count, fixed, span
+from pacebench.harness.statistics import coverage
+from pacebench.harness.statistics.curves import learning_curve
+from pacebench.harness.statistics.interval import level_words
+from pacebench.harness.statistics.missing import STEPS
+from pacebench.harness.statistics.profiles import Band
+from pacebench.harness.statistics.survival import kaplan_meier
 
 
-def learning(view: View) -> Section:
+def learning(view: ReportData) -> Section:
     """Returns the target score over environment steps, every seed and a simultaneous band."""
     steps = view.study.evaluation_steps()
     lead = (
-        f"The deterministic policy on the held-out target contexts, examined at {len(steps)} "
+        f"The deterministic policy on the held-out target contexts, evaluated at {len(steps)} "
         f"point{'s' if len(steps) > 1 else ''} fixed in advance. Steps count everything a "
         "curriculum consumes. A run that failed goes on at the floor; no curve is cut short."
     )
@@ -46,7 +52,7 @@ def learning(view: View) -> Section:
     return Section("curves", "Learning curves", [Text(lead), Figures(figures)])
 
 
-def _curves(view: View, s: int, setup: str, column: str, words: str) -> Figure | None:
+def _curves(view: ReportData, s: int, setup: str, column: str, words: str) -> Figure | None:
     here = view.curves[(view.curves["setup"] == setup) & (view.curves["how"] != UNRESOLVED)]
     bundles, captions = [], []
     for label in view.labels:
@@ -80,7 +86,7 @@ def _curves(view: View, s: int, setup: str, column: str, words: str) -> Figure |
         return canvas.finish(f"Mean over runs; faint: every run. Shade: {said}.{view.unknown}")
 
 
-def _band(view: View, key: tuple[int, ...], wide: pd.DataFrame) -> Band | None:
+def _band(view: ReportData, key: tuple[int, ...], wide: pd.DataFrame) -> Band | None:
     """Returns the band of one method, None with a single run or no spread anywhere."""
     values = wide.to_numpy(dtype=np.float64)
     seeds = [int(seed) for seed in wide.index]
@@ -93,7 +99,7 @@ def _band(view: View, key: tuple[int, ...], wide: pd.DataFrame) -> Band | None:
     return learning_curve(grid, values, seeds, view.rng(*key), level, known)
 
 
-def efficiency(view: View) -> Section:
+def efficiency(view: ReportData) -> Section:
     """Returns the area under the learning curve and the steps to V₋, censored ones included."""
     steps = view.study.evaluation_steps()
     lead = (
@@ -112,7 +118,7 @@ def efficiency(view: View) -> Section:
     return Section("efficiency", "Sample efficiency", blocks)
 
 
-def _table(view: View) -> Table:
+def _table(view: ReportData) -> Table:
     rows: list[dict[str, Any]] = []
     found, papers = [], []
     for setup in view.study.setups:
@@ -176,7 +182,7 @@ def _table(view: View) -> Table:
     )
 
 
-def _area(view: View, setup: str) -> Figure | None:
+def _area(view: ReportData, setup: str) -> Figure | None:
     here = view.scored[(view.scored["setup"] == setup) & (view.scored["how"] != UNRESOLVED)]
     rows = []
     for label in view.labels:
@@ -199,7 +205,7 @@ def _area(view: View, setup: str) -> Figure | None:
         return c.finish(f"Dots: runs. Bars: {bars}{view.unknown}")
 
 
-def _survival(view: View, setup: str) -> Figure | None:
+def _survival(view: ReportData, setup: str) -> Figure | None:
     here = view.scored[(view.scored["setup"] == setup) & (view.scored["how"] != UNRESOLVED)]
     horizon = float(view.study.budget)
     bundles, censored, sizes = [], 0, set()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from harness.report.document import Document, Section
-from harness.report.figures.lines import short_count
-from harness.report.sections import (
+from pacebench.harness.report.data import ReportData
+from pacebench.harness.report.document import Document, Section
+from pacebench.harness.report.figures.lines import short_count
+from pacebench.harness.report.sections import (
     aggregates,
     behaviour,
     claims,
@@ -15,10 +16,9 @@ from harness.report.sections import (
     results,
     tuning,
 )
-from harness.report.view import View
 
 # A section that has nothing to say about a study returns None.
-SectionOf = Callable[[View], Section | None]
+SectionOf = Callable[[ReportData], Section | None]
 
 SECTIONS: tuple[SectionOf, ...] = (
     claims.claims,
@@ -37,7 +37,7 @@ SECTIONS: tuple[SectionOf, ...] = (
 )
 
 
-def document(view: View, sections: Sequence[SectionOf] = SECTIONS) -> Document:
+def document(view: ReportData, sections: Sequence[SectionOf] = SECTIONS) -> Document:
     """Returns the report of a view, whole unless only some sections are asked for."""
     study, n = view.study, view.analysis.runs
     return Document(
@@ -58,7 +58,7 @@ def document(view: View, sections: Sequence[SectionOf] = SECTIONS) -> Document:
     )
 
 
-def _strength(view: View) -> str:
+def _strength(view: ReportData) -> str:
     if view.exploratory:
         return "exploratory"
     return "confirmatory" if view.analysis.claims else ""

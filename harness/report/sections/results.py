@@ -5,18 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harness.report.canvas import Figure
-from harness.report.document import Block, Figures, Section, TableBlock, Text
-from harness.report.figures.rows import Reference, Row, Seed, draw_rows, height_of
-from harness.report.tables import Column, Table, fitted, fixed, number, p_value, percent, span
-from harness.report.view import View, interval_cells, interval_words, percentile_words, slug
-from harness.scores import MEASURED, UNRESOLVED
-from harness.statistics.estimates import Estimate
-from harness.statistics.paper import PaperRow
-from harness.statistics.specification import NORMALISED, SUCCESS
+from pacebench.harness.analysis.scores import MEASURED, UNRESOLVED
+from pacebench.harness.report.canvas import Figure
+from pacebench.harness.report.data import (
+    ReportData,
+    interval_cells,
+    interval_words,
+    percentile_words,
+    slug,
+)
+from pacebench.harness.report.document import Block, Figures, Section, TableBlock, Text
+from pacebench.harness.report.figures.rows import Reference, Row, Seed, draw_rows, height_of
+from pacebench.harness.report.tables import (
+    Column,
+    Table,
+    fitted,
+    fixed,
+    number,
+    p_value,
+    percent,
+    span,
+)
+from pacebench.harness.statistics.estimates import Estimate
+from pacebench.harness.statistics.paper import PaperRow
+from pacebench.harness.statistics.specification import NORMALISED, SUCCESS
 
 
-def results(view: View) -> Section:
+def results(view: ReportData) -> Section:
     """Returns one table and two figures per setup."""
     blocks: list[Block] = [
         Text(
@@ -65,7 +80,7 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
     ]
 
 
-def _table(view: View, setup: str) -> Table:
+def _table(view: ReportData, setup: str) -> Table:
     paper = {row.method: row for row in view.analysis.paper if row.setup == setup}
     rows = [_row(view, setup, label, paper.get(label)) for label in view.labels]
     columns = _columns(rows)
@@ -93,7 +108,7 @@ def _table(view: View, setup: str) -> Table:
     )
 
 
-def _row(view: View, setup: str, label: str, paper: PaperRow | None) -> dict[str, Any]:
+def _row(view: ReportData, setup: str, label: str, paper: PaperRow | None) -> dict[str, Any]:
     score = view.estimate(label, setup, "score")
     success = view.estimate(label, setup, SUCCESS)
     row: dict[str, Any] = {
@@ -141,7 +156,7 @@ def _refusals(found: Sequence[Estimate | None]) -> str:
     return " ".join(sentences)
 
 
-def _figures(view: View, setup: str) -> list[Figure]:
+def _figures(view: ReportData, setup: str) -> list[Figure]:
     scale = view.scales[setup]
     anchors = scale.anchors
     references = [
@@ -166,7 +181,7 @@ def _figures(view: View, setup: str) -> list[Figure]:
 
 
 def _figure(
-    view: View,
+    view: ReportData,
     setup: str,
     column: str,
     raw: str,

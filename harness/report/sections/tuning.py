@@ -7,18 +7,26 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
-from harness.report.document import Block, Figures, Heading, Section, TableBlock, Text, Warned
-from harness.report.figures.tuning import history_figure, score_limits, surface_figure
-from harness.report.palette import Style
-from harness.report.tables import MINUS, Column, Table, count, fixed, number
-from harness.report.units import LEAST_REPLICATES
-from harness.report.view import View, slug
-from harness.tuning.record import SearchRecord, TuningRecord
+from pacebench.harness.analysis.units import LEAST_REPLICATES
+from pacebench.harness.report.data import ReportData, slug
+from pacebench.harness.report.document import (
+    Block,
+    Figures,
+    Heading,
+    Section,
+    TableBlock,
+    Text,
+    Warned,
+)
+from pacebench.harness.report.figures.tuning import history_figure, score_limits, surface_figure
+from pacebench.harness.report.palette import Style
+from pacebench.harness.report.tables import MINUS, Column, Table, count, fixed, number
+from pacebench.harness.tuning.record import SearchRecord, TuningRecord
 
 _SHORT = {"epsilon": "ε", "threshold": "V₋", "std_floor_ratio": "std floor"}
 
 
-def tuning(view: View) -> Section | None:
+def tuning(view: ReportData) -> Section | None:
     """Returns cost, choices and response of the searches; None where nothing was tuned."""
     record = view.tuning
     if record is None:
@@ -52,7 +60,7 @@ def tuning(view: View) -> Section | None:
     return Section("tuning", "Tuning", blocks)
 
 
-def _styles(view: View) -> dict[str, Style]:
+def _styles(view: ReportData) -> dict[str, Style]:
     """Returns the look of each tuned method, whatever its searches are called in the study."""
     found: dict[str, Style] = {}
     for entry in view.study.curricula:
@@ -61,7 +69,7 @@ def _styles(view: View) -> dict[str, Style]:
     return found
 
 
-def _lead(view: View, record: TuningRecord) -> str:
+def _lead(view: ReportData, record: TuningRecord) -> str:
     first = record.searches[0]
     times = f"{record.replicates} independent searches" if record.replicates > 1 else "one search"
     unit = (
@@ -187,7 +195,9 @@ def _choices(searches: list[SearchRecord]) -> Table:
     )
 
 
-def _figures(view: View, setup: str, here: list[SearchRecord], look: Mapping[str, Style]) -> Any:
+def _figures(
+    view: ReportData, setup: str, here: list[SearchRecord], look: Mapping[str, Style]
+) -> Any:
     weak, name = view.exploratory, slug(setup)
     found = [history_figure(f"tuning-{name}", here, view.styles, look, exploratory=weak)]
     limits = score_limits(here)

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness import learners
-from harness.learners.batched.network import Layout, StackedPolicy
-from harness.learners.batched.update import Rollout, Updater
-from harness.learners.ppo import PPOParams
-from harness.records import RunResult
-from harness.seeding import RunSeed
-from harness.training import train
+from pacebench.harness import learners
+from pacebench.harness.learners.batched.network import Layout, StackedPolicy
+from pacebench.harness.learners.batched.update import Rollout, Updater
+from pacebench.harness.learners.ppo import PPOParams
+from pacebench.harness.records import RunResult
+from pacebench.harness.seeding import RunSeed
+from pacebench.harness.training import train
 from tests.harness.training.cells import make_cell
 
 
@@ -91,7 +91,7 @@ def test_records_are_the_same_in_a_fresh_process_with_other_threads() -> None:
     here = fingerprints(cell, [2, 0])
     script = (
         "import json, sys\n"
-        "from harness.study.specs import Cell\n"
+        "from pacebench.harness.study.specs import Cell\n"
         "from tests.harness.learners.test_batch_invariance import fingerprints\n"
         "cell = Cell.model_validate_json(sys.stdin.read())\n"
         "print(json.dumps(fingerprints(cell, [0, 1, 2])))\n"

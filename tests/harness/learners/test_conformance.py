@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 import torch
 
-import envs
-from harness import learners
-from harness.records import EVALUATION_COLUMNS, UPDATE_COLUMNS, NoHooks, Status
-from harness.seeding import RunSeed
-from harness.training import train
-from harness.training.clock import PHASES
-from harness.training.playing import Player
+from pacebench import envs
+from pacebench.harness import learners
+from pacebench.harness.learners.clock import PHASES
+from pacebench.harness.records import EVALUATION_COLUMNS, UPDATE_COLUMNS, NoHooks, Status
+from pacebench.harness.runner.playing import Player
+from pacebench.harness.seeding import RunSeed
+from pacebench.harness.training import train
 from tests.harness.learners.test_batch_invariance import fingerprint
 from tests.harness.training.cells import make_cell
 from tests.harness.training.test_interruption import run_in_pieces
@@ -102,7 +102,7 @@ def test_what_a_learner_says_about_itself(learner: str) -> None:
 
 
 def test_a_critic_where_there_is_one(learner: str) -> None:
-    from harness.errors import UserError
+    from pacebench.harness.errors import UserError
 
     schedule = {"value_signal": "critic"}
     with pytest.raises(UserError, match="hides it"):
@@ -118,7 +118,7 @@ def test_a_critic_where_there_is_one(learner: str) -> None:
 def test_an_off_policy_learner_takes_the_steps_that_are_counted() -> None:
     with pytest.raises(ValueError, match="multiple of train_freq"):
         learners.SACParams(look_every=100, train_freq=30)
-    from harness.learners.sb3_agents import SACAgent
+    from pacebench.harness.learners.sb3_agents import SACAgent
 
     steps = []
     iterate = SACAgent.iterate
@@ -136,7 +136,7 @@ def test_an_off_policy_learner_takes_the_steps_that_are_counted() -> None:
 
 def test_the_package_imports_without_a_tensor_library() -> None:
     script = (
-        "import sys; from harness import learners, training; learners.names(); "
+        "import sys; from pacebench.harness import learners, training; learners.names(); "
         "learners.get('ppo').defaults('point-mass-2'); "
         "assert not {'torch', 'stable_baselines3', 'mujoco'} & set(sys.modules)"
     )
@@ -159,7 +159,7 @@ def test_an_outside_learner_can_be_registered() -> None:
 
 
 def initialised(**params: Any) -> Any:
-    from harness.learners.batched.agents import BatchedPPO
+    from pacebench.harness.learners.batched.agents import BatchedPPO
 
     batch = envs.make_batch("point-mass-2", 1, 0)
     chosen = learners.PPOParams(**params)

@@ -11,16 +11,16 @@ import torch
 from numpy.typing import NDArray
 from stable_baselines3.common.callbacks import BaseCallback
 
-import envs
-from harness import learners
-from harness.learners.batched.agents import BatchedPPO
-from harness.learners.ppo import PPOParams
-from harness.learners.sb3_agents import PPOAgent
-from harness.learners.sb3_env import PracticeVecEnv
-from harness.seeding import RunSeed
-from harness.study.specs import ScheduleCell
-from harness.training.pacing import Pacer
-from harness.training.practice import Practice, Step
+from pacebench import envs
+from pacebench.harness import learners
+from pacebench.harness.learners.batched.agents import BatchedPPO
+from pacebench.harness.learners.ppo import PPOParams
+from pacebench.harness.learners.sb3_agents import PPOAgent
+from pacebench.harness.learners.sb3_env import TrainingVecEnv
+from pacebench.harness.seeding import RunSeed
+from pacebench.harness.study.specs import ScheduleCell
+from pacebench.harness.training.scheduler import CurriculumScheduler
+from pacebench.harness.training.training_envs import Step, TrainingEnvs
 from tests.harness.training.cells import curriculum_of
 
 COPIES, STEPS = 8, 112
@@ -44,7 +44,7 @@ class Recorded:
     buffer: dict[str, NDArray[np.float32]]
 
 
-class _RecordingPractice(Practice):
+class _RecordingPractice(TrainingEnvs):
     recorded: list[Step]
 
     def step(self, actions: NDArray[np.floating]) -> Step:
@@ -98,13 +98,13 @@ def record(setup_name: str, params: PPOParams, index: int) -> Recorded:
     setup = envs.setup(setup_name)
     seed = RunSeed(root=7, index=index)
     rng = np.random.default_rng([7, index])
-    pacer = Pacer(curriculum_of("initial", setup), rng, ScheduleCell(), COPIES, 1)
-    practice = _RecordingPractice(setup, [seed], [pacer], COPIES)
+    scheduler = CurriculumScheduler(curriculum_of("initial", setup), rng, ScheduleCell(), COPIES, 1)
+    practice = _RecordingPractice(setup, [seed], [scheduler], COPIES)
     practice.recorded = []
     agent = PPOAgent(params, practice.observation_space, practice.action_space, [seed])
     practice.restart([0])
     first = _seen(practice.obs)
-    agent._attach(PracticeVecEnv(practice))
+    agent._attach(TrainingVecEnv(practice))
     agent._restart()
     model = agent.model
     # Away from the initial point, where advantages hardly matter and the clip never binds.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import envs
-from harness import learners
-from harness.learners.base import recorded_settings
-from harness.learners.select import score, train_on_initial
-from harness.seeding import RunSeed
-from harness.training.examination import distributions
+from pacebench import envs
+from pacebench.harness import learners
+from pacebench.harness.learners.base import recorded_settings
+from pacebench.harness.seeding import RunSeed
+from pacebench.harness.training.evaluation import distributions
+from pacebench.harness.tuning.learner_settings import score, train_on_initial
 
 SEEDS = [RunSeed(root=100, index=i) for i in range(10)]
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from harness.overhead.cells import Cell, Source, synthetic_sources
-from harness.overhead.instances import Instance, synthetic
-from harness.overhead.quality import judge, staying
-from harness.overhead.replay import AGAIN, CHECK, SLOWED
-from harness.overhead.settings import TWIN, Settings
+from pacebench.harness.overhead.cells import Cell, Source, synthetic_sources
+from pacebench.harness.overhead.instances import Instance, synthetic
+from pacebench.harness.overhead.quality import judge, staying
+from pacebench.harness.overhead.replay import AGAIN, CHECK, SLOWED
+from pacebench.harness.overhead.settings import TWIN, Settings
 
 # Seconds of an update: fixed cost, cost per K·d, exponent of d.
 LAWS = {

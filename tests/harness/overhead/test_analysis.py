@@ -7,10 +7,10 @@ import copy
 import numpy as np
 import pytest
 
-from harness.overhead import scaling, summary
-from harness.overhead.measure import summarise
-from harness.overhead.shares import score_at, seconds_at, summarise_training
-from harness.overhead.words import all_claims, duration, factor, headline_cells, percent
+from pacebench.harness.overhead import scaling, summary
+from pacebench.harness.overhead.measure import summarise
+from pacebench.harness.overhead.shares import score_at, seconds_at, summarise_training
+from pacebench.harness.overhead.words import all_claims, duration, factor, headline_cells, percent
 from tests.harness.overhead.simulated import LAWS, SETTINGS, simulated_cells
 
 MACHINE = {

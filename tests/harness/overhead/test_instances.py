@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.errors import UserError
-from harness.overhead.instances import (
+from pacebench.harness.errors import UserError
+from pacebench.harness.overhead.instances import (
     KINDS,
     SYNTHETIC_INSTANCES,
     RecordedStream,

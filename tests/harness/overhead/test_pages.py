@@ -8,12 +8,11 @@ import re
 import numpy as np
 import pytest
 
-from harness.errors import UserError
-from harness.overhead import section
-from harness.overhead.compare import compare_runs
-from harness.overhead.measure import summarise, write_summary
-from harness.overhead.pages import load_summary, write_pages
-from harness.report.document import Claims, Figures
+from pacebench.harness.errors import UserError
+from pacebench.harness.overhead.compare import compare_runs
+from pacebench.harness.overhead.measure import summarise, write_summary
+from pacebench.harness.overhead.pages import load_summary, section, write_pages
+from pacebench.harness.report.document import Claims, Figures
 from tests.harness.overhead.simulated import SETTINGS, simulated_cells
 from tests.harness.overhead.test_analysis import MACHINE, training_run
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-import curricula
-from harness.overhead.instances import Instance, synthetic
-from harness.overhead.quality import (
+from pacebench import curricula
+from pacebench.harness.overhead.instances import Instance, synthetic
+from pacebench.harness.overhead.quality import (
     FORWARD,
     REVERSE,
     feasible,

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import UserError
-from harness.overhead.ratios import Speed, noise_floor, ratio, seconds, unpaired_ratio
-from harness.overhead.timing import schedule
+from pacebench.harness.errors import UserError
+from pacebench.harness.overhead.ratios import Speed, noise_floor, ratio, seconds, unpaired_ratio
+from pacebench.harness.overhead.timing import schedule
 
 BLOCKS, DATA_SETS = 10, 400
 

@@ -8,14 +8,14 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from harness.cli import app
-from harness.errors import UserError
-from harness.overhead import summary
-from harness.overhead.cells import Cell, CellStore, synthetic_sources
-from harness.overhead.measure import measure
-from harness.overhead.processes import Worker, WorkerError
-from harness.overhead.replay import CHECK, measure_check, probe_cells
-from harness.overhead.settings import Settings, make_settings
+from pacebench.harness.cli import app
+from pacebench.harness.errors import UserError
+from pacebench.harness.overhead import summary
+from pacebench.harness.overhead.cells import Cell, CellStore, synthetic_sources
+from pacebench.harness.overhead.measure import measure
+from pacebench.harness.overhead.processes import Worker, WorkerError
+from pacebench.harness.overhead.replay import CHECK, measure_check, probe_cells
+from pacebench.harness.overhead.settings import Settings, make_settings
 
 
 class Counting:

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import curricula
-from harness.overhead import timing
-from harness.overhead.instances import synthetic
-from harness.overhead.timing import Entry, Replay, passes_for, schedule, time_block
+from pacebench import curricula
+from pacebench.harness.overhead import timing
+from pacebench.harness.overhead.instances import synthetic
+from pacebench.harness.overhead.timing import Entry, Replay, passes_for, schedule, time_block
 
 
 @given(

@@ -15,13 +15,13 @@ import numpy as np
 import pandas as pd
 from scipy import stats
 
-import envs
-from envs.setup import Anchors, PolicyScore, Setup
-from harness.records import EVALUATION_COLUMNS, RunResult, Status
-from harness.store import RunStore
-from harness.store.ledger import now
-from harness.study.expand import expand
-from harness.study.models import Study
+from pacebench import envs
+from pacebench.envs.setup import Anchors, PolicyScore, Setup
+from pacebench.harness.records import EVALUATION_COLUMNS, RunResult, Status
+from pacebench.harness.store.ledger import now
+from pacebench.harness.store.store import RunStore
+from pacebench.harness.study.expand import expand
+from pacebench.harness.study.models import Study
 
 CONTEXTS = 20
 

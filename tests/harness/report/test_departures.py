@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from harness import freeze
-from harness.report.departures import departures
-from harness.report.gather import history_of
-from harness.store import Ledger, RunStore, load_results
-from harness.study.expand import expand
-from harness.study.models import Study
+from pacebench.harness.analysis import freeze
+from pacebench.harness.analysis.deviations import deviations
+from pacebench.harness.analysis.history import history_of
+from pacebench.harness.store.ledger import Ledger
+from pacebench.harness.store.load import load_results
+from pacebench.harness.store.store import RunStore
+from pacebench.harness.study.expand import expand
+from pacebench.harness.study.models import Study
 from tests.harness.report import synthetic
 from tests.harness.report.synthetic import Method
 
@@ -34,7 +36,7 @@ def fill(root: Path, study: Study, finished: str) -> None:
 
 
 def said(root: Path, study: Study) -> list[str]:
-    found = departures(freeze.load(root), study, load_results(root).runs, history_of(Ledger(root)))
+    found = deviations(freeze.load(root), study, load_results(root).runs, history_of(Ledger(root)))
     return list(found)
 
 
@@ -122,7 +124,7 @@ def test_a_run_that_was_seen_deleted_and_made_again_is_known(
 
 @pytest.mark.slow
 def test_the_report_is_exploratory_and_says_why(study: Study, tmp_path: Path) -> None:
-    from harness.report.make import report
+    from pacebench.harness.report.make import report
 
     root = tmp_path / study.name
     freeze.freeze(study, root)

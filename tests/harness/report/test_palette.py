@@ -6,8 +6,8 @@ from itertools import combinations, pairwise
 
 import pytest
 
-import curricula
-from harness.report.palette import DARK_PAGE, LIGHT_PAGE, _luminance, styles
+from pacebench import curricula
+from pacebench.harness.report.palette import DARK_PAGE, LIGHT_PAGE, _luminance, styles
 from tests.harness.report import synthetic
 from tests.harness.report.synthetic import Method
 

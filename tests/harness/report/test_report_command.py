@@ -12,11 +12,11 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from harness.cli import app
-from harness.errors import UserError
-from harness.report.gather import history_of
-from harness.store import Ledger
-from harness.study.models import Study
+from pacebench.harness.analysis.history import history_of
+from pacebench.harness.cli import app
+from pacebench.harness.errors import UserError
+from pacebench.harness.store.ledger import Ledger
+from pacebench.harness.study.models import Study
 from tests.harness.report import synthetic
 from tests.harness.report.synthetic import Method
 
@@ -99,8 +99,8 @@ def test_report_of_a_frozen_study_is_confirmatory_and_noted(
 
 
 def test_the_function_of_the_same_name_as_its_package(tmp_path: Path) -> None:
-    import harness
     import harness.report.tables  # puts the package into the place of the function
+    from pacebench import harness
 
     for _ in range(2):
         with pytest.raises(UserError, match="no results here"):

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.freeze import comparisons
-from harness.report.document import Claims, Document, Section, Warned
-from harness.report.gather import view_of
-from harness.report.make import write
-from harness.report.render import markdown, page
-from harness.report.sections import aggregates, claims, closing, curves, results
-from harness.report.sections.closing import limitations
-from harness.report.sections.order import document
-from harness.report.view import History, View
+from pacebench.harness.analysis.history import History
+from pacebench.harness.report.data import ReportData
+from pacebench.harness.report.document import Claims, Document, Section, Warned
+from pacebench.harness.report.gather import report_data
+from pacebench.harness.report.make import write
+from pacebench.harness.report.render import markdown, page
+from pacebench.harness.report.sections import aggregates, claims, closing, curves, results
+from pacebench.harness.report.sections.closing import limitations
+from pacebench.harness.report.sections.order import document
 from tests.harness.report import synthetic
 from tests.harness.report.conftest import HOSTILE, make_view
 from tests.harness.report.synthetic import Method
@@ -149,7 +149,7 @@ def test_a_declared_look_prints_its_own_level_and_no_coverage_of_another() -> No
     frames.runs.loc[later, "status"] = "missing"
     frames.evaluations = frames.evaluations[~frames.evaluations["run_id"].isin(gone)]
     frames.updates = frames.updates[~frames.updates["run_id"].isin(gone)]
-    view = view_of(frames, plan, {"point-mass-1": synthetic.setup("point-mass-1")})
+    view = report_data(frames, plan, {"point-mass-1": synthetic.setup("point-mass-1")})
     assert view.analysis.level > 0.9999
     made = document(view, [claims.claims, claims.verdicts, aggregates.aggregates, curves.learning])
     text = markdown(made)
@@ -181,7 +181,7 @@ def test_one_curriculum_alone_claims_nothing() -> None:
     assert "confirmatory" not in markdown(made)
 
 
-def test_limits_follow_from_facts(golden_view: View) -> None:
+def test_limits_follow_from_facts(golden_view: ReportData) -> None:
     said = " ".join(limitations(golden_view))
     assert "2 setups of one environment (point-mass)" in said
     assert "every run used ppo" in said
@@ -197,14 +197,14 @@ def test_limits_follow_from_facts(golden_view: View) -> None:
 def test_an_undeclared_look_makes_the_claims_exploratory() -> None:
     plan, frames = synthetic.study(setups=ONE), synthetic.frames(setups=ONE)
     setups = {"point-mass-1": synthetic.setup("point-mass-1")}
-    view = view_of(frames, plan, setups, history=History(looks=(5, 12)))
+    view = report_data(frames, plan, setups, history=History(looks=(5, 12)))
     assert any("undeclared numbers of runs: 5" in why for why in view.analysis.exploratory)
 
 
 def test_all_pairs_are_compared_in_the_direction_of_the_study_file() -> None:
     view = make_view(setups=ONE, seeds=3, comparisons="all-pairs")
     family = [c.comparison for c in view.analysis.contrasts if c.family]
-    assert {(c.method, c.control) for c in family} == set(comparisons(view.study))
+    assert {(c.method, c.control) for c in family} == set(view.study.comparisons)
     assert len(family) == 3
 
 
@@ -255,7 +255,7 @@ def test_the_same_results_give_the_same_bytes(tmp_path: Path) -> None:
         assert (tmp_path / "first" / path).read_bytes() == (tmp_path / "second" / path).read_bytes()
 
 
-def test_the_page_points_nowhere_else(golden_document: Document, golden_view: View) -> None:
+def test_the_page_points_nowhere_else(golden_document: Document, golden_view: ReportData) -> None:
     html = page(golden_document, golden_view.styles)
     for word in ("http://", "https://"):
         places = [html[i : i + 40] for i in range(len(html)) if html.startswith(word, i)]

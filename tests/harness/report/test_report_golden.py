@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from scipy import stats
 
-from harness.report.document import Document
-from harness.report.tables import Table
+from pacebench.harness.report.document import Document
+from pacebench.harness.report.tables import Table
 from tests.harness.report import synthetic
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -7,7 +7,7 @@ import io
 
 import pytest
 
-from harness.report.tables import (
+from pacebench.harness.report.tables import (
     Column,
     Table,
     count,

@@ -8,8 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from harness.errors import UserError
-from harness.scores import FLOOR, MEASURED, UNRESOLVED, scale_of, score_runs, target_curves
+from pacebench.harness.analysis.scores import (
+    FLOOR,
+    MEASURED,
+    UNRESOLVED,
+    scale_of,
+    score_runs,
+    target_curves,
+)
+from pacebench.harness.errors import UserError
 from tests.harness.report import synthetic
 from tests.harness.report.synthetic import Method
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from harness import freeze
-from harness.errors import UserError
-from harness.runner import run
-from harness.store import Ledger
-from harness.study.expand import expand
-from harness.study.models import Study
+from pacebench.harness import run
+from pacebench.harness.analysis import freeze
+from pacebench.harness.errors import UserError
+from pacebench.harness.store.ledger import Ledger
+from pacebench.harness.study.expand import expand
+from pacebench.harness.study.models import Study
 from tests.harness.report import synthetic
 
 
@@ -172,4 +172,4 @@ def test_there_is_nothing_to_amend_without_a_change_or_a_plan(plan: Study, tmp_p
 def test_families(declared: object, pairs: list) -> None:
     methods = tuple(synthetic.Method("default", 0, 0, label=label) for label in "abc")
     plan = synthetic.study(methods, comparisons=declared)
-    assert list(freeze.comparisons(plan)) == pairs
+    assert list(plan.comparisons) == pairs

@@ -13,14 +13,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.errors import UserError
-from harness.report.document import Claims, Document, Text, Warned
-from harness.report.gather import tuning_of, view_of
-from harness.report.sections import claims, closing, tuning
-from harness.report.sections.order import SECTIONS, document
-from harness.report.view import View
-from harness.study.models import Study
-from harness.tuning.record import Candidate, SearchRecord, TrialRecord, TuningRecord, write_record
+from pacebench.harness.errors import UserError
+from pacebench.harness.report.data import ReportData
+from pacebench.harness.report.document import Claims, Document, Text, Warned
+from pacebench.harness.report.gather import report_data, tuning_of
+from pacebench.harness.report.sections import claims, closing, tuning
+from pacebench.harness.report.sections.order import SECTIONS, document
+from pacebench.harness.study.models import Study
+from pacebench.harness.tuning.record import (
+    Candidate,
+    SearchRecord,
+    TrialRecord,
+    TuningRecord,
+    write_record,
+)
 from tests.harness.report import synthetic
 from tests.harness.report.synthetic import Method
 
@@ -65,12 +71,12 @@ def tuned_study(replicates: int, **statistics: Any) -> Study:
     return Study.model_validate(data)
 
 
-def view(replicates: int, tuning: TuningRecord | None = None, **options: Any) -> View:
+def view(replicates: int, tuning: TuningRecord | None = None, **options: Any) -> ReportData:
     plan = tuned_study(replicates)
     made = options.get("methods", methods(replicates))
     frames = synthetic.frames(made, ("point-mass-2",), SEEDS, plan=plan)
     setups = {"point-mass-2": synthetic.setup("point-mass-2")}
-    return view_of(frames, plan, setups, tuning=tuning)
+    return report_data(frames, plan, setups, tuning=tuning)
 
 
 def search(replicate: int = 0, **changes: Any) -> SearchRecord:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.runner import RunSummary
-from harness.store import RunStore
+from pacebench.harness.runner.launch import RunSummary
+from pacebench.harness.store.store import RunStore
 from tests.harness.runner.plans import REPOSITORY, Heard, launch_at
 
 Launch = Callable[..., tuple[RunSummary, RunStore, Heard]]

@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from harness.runner import Limits, RunOptions, run_cells
+from pacebench.harness.runner.launch import RunOptions, run_cells
+from pacebench.harness.runner.task import Limits
 from tests.harness.runner.plans import REPOSITORY, TRAIN, plan_cell
 
 

@@ -6,12 +6,15 @@ import json
 from pathlib import Path
 from typing import Any
 
-from harness.runner import Limits, RunOptions, RunSummary, run_cells
-from harness.runner.display import Silent
-from harness.seeding import RunSeed
-from harness.store import RunStore, load_results, record_digest
-from harness.study.expand import PlannedCell
-from harness.study.specs import (
+from pacebench.harness.runner.display import Silent
+from pacebench.harness.runner.launch import RunOptions, RunSummary, run_cells
+from pacebench.harness.runner.task import Limits
+from pacebench.harness.seeding import RunSeed
+from pacebench.harness.store.load import load_results
+from pacebench.harness.store.runs import record_digest
+from pacebench.harness.store.store import RunStore
+from pacebench.harness.study.expand import PlannedCell
+from pacebench.harness.study.specs import (
     Cell,
     CurriculumCell,
     EvaluationCell,

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from harness.records import Checkpoint, Hooks, RunResult, Status
-from harness.seeding import RunRole, RunSeed
-from harness.study.specs import Cell
+from pacebench.harness.records import Checkpoint, Hooks, RunResult, Status
+from pacebench.harness.seeding import RunRole, RunSeed
+from pacebench.harness.study.specs import Cell
 
 EPISODES = 20
 

@@ -10,8 +10,8 @@ import time
 
 import pytest
 
-from harness.runner import leases as module
-from harness.runner.leases import LeaseLostError, Leases
+from pacebench.harness.runner import leases as module
+from pacebench.harness.runner.leases import LeaseLostError, Leases
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def test_progress_is_seen_by_others(leases, tmp_path):
 
 _RACE = """
 import sys
-from harness.runner.leases import Leases
+from pacebench.harness.runner.leases import Leases
 leases = Leases(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()
@@ -71,7 +71,8 @@ def test_a_race_has_one_winner(tmp_path):
 
 def test_the_lease_of_a_dead_process_is_free_at_once(tmp_path):
     script = (
-        "import sys; from harness.runner.leases import Leases; Leases(sys.argv[1]).acquire('run')"
+        "import sys; from pacebench.harness.runner.leases import Leases\n"
+        "Leases(sys.argv[1]).acquire('run')"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)
     leases = Leases(tmp_path, expiry=1e9)
@@ -161,7 +162,7 @@ def test_machines_are_told_apart():
 
 def test_sweeping_removes_what_the_dead_left_and_nothing_else(tmp_path):
     script = (
-        "import sys; from harness.runner.leases import Leases\n"
+        "import sys; from pacebench.harness.runner.leases import Leases\n"
         "for name in ('finished', 'unfinished'): Leases(sys.argv[1]).acquire(name)"
     )
     subprocess.run([sys.executable, "-c", script, str(tmp_path)], check=True)

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.records import Status
-from harness.runner.packing import LARGEST, _makespan, pack
-from harness.runner.policy import RETRIES, Action, decide, infrastructure_failures
-from harness.runner.task import Ending
+from pacebench.harness.records import Status
+from pacebench.harness.runner.packing import LARGEST, _makespan, pack
+from pacebench.harness.runner.policy import RETRIES, Action, decide, infrastructure_failures
+from pacebench.harness.runner.task import Ending
 from tests.harness.runner.plans import plan_cell
 
 

@@ -9,7 +9,8 @@ from collections import Counter
 
 import pytest
 
-from harness.store import RunStore, load_results
+from pacebench.harness.store.load import load_results
+from pacebench.harness.store.store import RunStore
 from tests.harness.runner.drive import start
 from tests.harness.runner.plans import digests, plan_cell, run_id_of, starts, statuses
 

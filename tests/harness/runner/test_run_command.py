@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.store import RunStore
+from pacebench.harness.store.store import RunStore
 from tests.harness.runner.plans import REPOSITORY, digests
 
 pytestmark = pytest.mark.slow
@@ -32,7 +32,7 @@ evaluation: {points: 4, contexts: 10}
 
 
 def command(*arguments: object) -> list[str]:
-    return [sys.executable, "-m", "harness", *map(str, arguments)]
+    return [sys.executable, "-m", "pacebench.harness", *map(str, arguments)]
 
 
 def call(*arguments: object) -> subprocess.CompletedProcess[str]:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import UserError
-from harness.store import RunStore
+from pacebench.harness.errors import UserError
+from pacebench.harness.store.store import RunStore
 from tests.harness.runner.plans import digests, launch_at, plan_cell
 
 pytestmark = pytest.mark.slow

@@ -14,9 +14,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from harness.errors import UserError
-from harness.statistics.analysis import Analysis, analyse
-from harness.statistics.specification import StatisticsSpec
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics.analysis import Analysis, analyse
+from pacebench.harness.statistics.specification import StatisticsSpec
 
 MakeRuns = Callable[..., pd.DataFrame]
 GOLDEN = Path(__file__).with_name("golden_analysis.json")

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rliable import library, metrics
 
-from harness.errors import UserError
-from harness.statistics import bootstrap, estimands, intervals, rliable_adapter
-from harness.statistics.interval import RefusedIntervalError
-from harness.statistics.scores import FloatArray, Scores
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics import bootstrap, estimands, intervals, rliable_adapter
+from pacebench.harness.statistics.interval import RefusedIntervalError
+from pacebench.harness.statistics.scores import FloatArray, Scores
 
 NAMES = tuple(estimands.FUNCTIONALS)
 

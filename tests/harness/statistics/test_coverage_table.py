@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from harness.cli import app
-from harness.statistics import coverage, coverage_table, intervals, simulation
-from harness.statistics.scores import Scores
-from harness.statistics.simulation import Cell
+from pacebench.harness.cli import app
+from pacebench.harness.statistics import coverage, coverage_table, intervals, simulation
+from pacebench.harness.statistics.scores import Scores
+from pacebench.harness.statistics.simulation import Cell
 
 SHIPPED = Path(simulation.__file__).with_name(coverage.TABLE)
 # A few cells are made again from their source in every test run; `make validate` makes all.

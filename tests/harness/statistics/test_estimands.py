@@ -8,9 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rliable import metrics
 
-from harness.errors import UserError
-from harness.statistics import estimands
-from harness.statistics.estimands import auc, cvar, mean_return, steps_to_threshold, success_rate
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics import estimands
+from pacebench.harness.statistics.estimands import (
+    auc,
+    cvar,
+    mean_return,
+    steps_to_threshold,
+    success_rate,
+)
 
 FINITE = st.floats(-1e6, 1e6)
 

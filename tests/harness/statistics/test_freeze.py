@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from harness.errors import UserError
-from harness.statistics.freeze import (
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics.freeze import (
     FrozenPlan,
     deviations,
     freeze,

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from harness.statistics import welch
-from harness.statistics.hypothesis_tests import permutation_test, welch_test
-from harness.statistics.scores import Scores
+from pacebench.harness.statistics import welch
+from pacebench.harness.statistics.hypothesis_tests import permutation_test, welch_test
+from pacebench.harness.statistics.scores import Scores
 
 
 @given(st.integers(2, 30), st.integers(2, 30), st.integers(0, 9999))

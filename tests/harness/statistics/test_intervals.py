@@ -10,10 +10,10 @@ from scipy import stats
 from scipy.special import logit
 from statsmodels.stats.proportion import proportion_confint
 
-from harness.errors import UserError
-from harness.statistics import bounded, improvement, intervals, welch
-from harness.statistics.interval import Interval, RefusedIntervalError, ZeroWidthError
-from harness.statistics.scores import Scores
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics import bounded, improvement, intervals, welch
+from pacebench.harness.statistics.interval import Interval, RefusedIntervalError, ZeroWidthError
+from pacebench.harness.statistics.scores import Scores
 
 SEEDS = st.integers(0, 10_000)
 
@@ -186,7 +186,7 @@ def test_intervals_follow_a_change_of_scale(seed: int, scale: float, shift: floa
 
 def test_duplicating_episodes_narrows_nothing() -> None:
     """Ten times as many episodes with the same means are the same runs: the same interval."""
-    from harness.statistics.estimands import mean_return
+    from pacebench.harness.statistics.estimands import mean_return
 
     rng = np.random.default_rng(0)
     episodes = [rng.normal(size=100) for _ in range(8)]

@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from harness.errors import UserError
-from harness.statistics.missing import complete
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics.missing import complete
 
 RANGES = {"score": {"x": (-10.0, 10.0)}}
 MANIFEST = [("m", "x", seed) for seed in range(5)]

@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from harness.errors import UserError
-from harness.statistics import multiplicity
-from harness.statistics.multiplicity import Stratum, holm, simultaneous_level
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics import multiplicity
+from pacebench.harness.statistics.multiplicity import Stratum, holm, simultaneous_level
 
 
 @pytest.mark.parametrize("size", [1, 4, 9])

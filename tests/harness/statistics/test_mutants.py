@@ -15,9 +15,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from harness import planning
-from harness.errors import UserError
-from harness.statistics import (
+from pacebench.harness.analysis import planning
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics import (
     bootstrap,
     curves,
     hypothesis_tests,

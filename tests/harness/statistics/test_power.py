@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from scipy import stats
 from statsmodels.stats.power import TTestIndPower, TTestPower
 
-from harness.errors import UserError
-from harness.statistics.power import (
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics.power import (
     minimum_detectable_effect,
     plan,
     runs_needed,
 )
-from harness.statistics.rehearsal import Design, simulate_equivalence, simulate_power
-from harness.statistics.scores import Scores
-from harness.statistics.sequential import schedule
+from pacebench.harness.statistics.rehearsal import Design, simulate_equivalence, simulate_power
+from pacebench.harness.statistics.scores import Scores
+from pacebench.harness.statistics.sequential import schedule
 
 
 @given(st.integers(3, 60), st.floats(0.5, 0.95))

@@ -7,10 +7,10 @@ import pytest
 from rliable import library
 from scipy import stats
 
-from harness.errors import UserError
-from harness.statistics.curves import learning_curve, max_t_quantile
-from harness.statistics.profiles import half_width, performance_profile, profile
-from harness.statistics.scores import Scores
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics.curves import learning_curve, max_t_quantile
+from pacebench.harness.statistics.profiles import half_width, performance_profile, profile
+from pacebench.harness.statistics.scores import Scores
 
 
 def _scores() -> Scores:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.errors import UserError
-from harness.statistics.scores import RunScore, Scores, aligned, require_replication
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics.scores import RunScore, Scores, aligned, require_replication
 
 
 def test_episodes_cannot_pass_for_runs() -> None:

@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from harness.statistics import (
+from pacebench.harness.statistics import (
     bootstrap,
     bounded,
     hypothesis_tests,
@@ -26,10 +26,10 @@ from harness.statistics import (
     verdicts,
     welch,
 )
-from harness.statistics.analysis import analyse
-from harness.statistics.scores import FloatArray
-from harness.statistics.simulation import Cell
-from harness.statistics.specification import StatisticsSpec
+from pacebench.harness.statistics.analysis import analyse
+from pacebench.harness.statistics.scores import FloatArray
+from pacebench.harness.statistics.simulation import Cell
+from pacebench.harness.statistics.specification import StatisticsSpec
 
 
 def sizes(quick: int, full: int) -> pytest.MarkDecorator:

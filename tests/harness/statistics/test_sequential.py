@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from harness.errors import UserError
-from harness.statistics.sequential import schedule, spent
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics.sequential import schedule, spent
 
 
 def test_boundaries_are_lan_demets() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.errors import UserError
-from harness.statistics.survival import kaplan_meier, restrict
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics.survival import kaplan_meier, restrict
 
 
 def test_kaplan_meier_by_hand() -> None:

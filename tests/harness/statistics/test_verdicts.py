@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.weightstats import ttost_ind
 
-from harness.errors import UserError
-from harness.statistics import welch
-from harness.statistics.interval import Interval, level_words
-from harness.statistics.verdicts import Outcome, Verdict, decide, tost
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics import welch
+from pacebench.harness.statistics.interval import Interval, level_words
+from pacebench.harness.statistics.verdicts import Outcome, Verdict, decide, tost
 
 UNIT = st.floats(0, 1)
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from harness.records import RunResult, Status
-from harness.seeding import RunSeed
-from harness.study.specs import Run
+from pacebench.harness.records import RunResult, Status
+from pacebench.harness.seeding import RunSeed
+from pacebench.harness.study.specs import Run
 from tests.harness.runner.plans import plan_cell
 from tests.harness.runner.substitutes import Walk
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.store.arrays import to_arrow
+from pacebench.harness.store.arrays import to_arrow
 
 FLOATS = st.floats(allow_nan=False, width=32)
 KINDS = {
@@ -60,7 +60,7 @@ def test_writing_a_run_imports_no_pandas(tmp_path):
     script = (
         "import sys\n"
         "from pathlib import Path\n"
-        "from harness.store.tables import *\n"
+        "from pacebench.harness.store.tables import *\n"
         "table = updates_tables({'mean': [[0.5]], 'case': ['x'], 'seconds': [0.1]})[0]\n"
         "assert len(to_parquet(table)) > 100\n"
         "assert 'pandas' not in sys.modules\n"

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.records import Checkpoint
-from harness.store import checkpoints
-from harness.store.checkpoints import BadCheckpointError, load_checkpoint, save_checkpoint
+from pacebench.harness.records import Checkpoint
+from pacebench.harness.store import checkpoints
+from pacebench.harness.store.checkpoints import BadCheckpointError, load_checkpoint, save_checkpoint
 
 DTYPES = st.sampled_from(["f4", "f8", "i4", "i8", "u8", "u1", "?"])
 

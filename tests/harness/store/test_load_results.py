@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from harness.errors import UserError
-from harness.records import EVALUATION_COLUMNS
-from harness.store import RunStore, load_results
-from harness.store.load import RUN_COLUMNS
+from pacebench.harness.errors import UserError
+from pacebench.harness.records import EVALUATION_COLUMNS
+from pacebench.harness.store.load import RUN_COLUMNS, load_results
+from pacebench.harness.store.store import RunStore
 from tests.harness.runner.plans import plan_cell
 from tests.harness.store.samples import empty_result, sample_result
 

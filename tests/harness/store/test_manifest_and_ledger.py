@@ -6,9 +6,10 @@ import sys
 
 import pytest
 
-from harness.errors import UserError
-from harness.store import Ledger, RunStore
-from harness.store.manifest import NAME
+from pacebench.harness.errors import UserError
+from pacebench.harness.store.ledger import Ledger
+from pacebench.harness.store.manifest import NAME
+from pacebench.harness.store.store import RunStore
 from tests.harness.runner.plans import plan_cell
 
 
@@ -74,7 +75,7 @@ def test_a_manifest_that_is_not_ours_is_refused(store, damage):
 
 _WRITER = """
 import sys
-from harness.store.ledger import Ledger
+from pacebench.harness.store.ledger import Ledger
 for index in range(40):
     Ledger(sys.argv[1]).append("test", index=index)
 """
@@ -104,8 +105,8 @@ def test_runs_examined_on_other_contexts_are_not_mixed(store):
     cells = asked(plan_cell("a"))
     name = cells[0][1].digest()
     first = store.extend_manifest("walks", {}, cells, {name: "one"})
-    assert first.examinations == {name: "one"}
+    assert first.evaluation_hashes == {name: "one"}
     assert store.extend_manifest("walks", {}, cells, {name: "one"}) == first
-    with pytest.raises(UserError, match="examined on other held-out contexts"):
+    with pytest.raises(UserError, match="evaluated on other held-out contexts"):
         store.extend_manifest("walks", {}, cells, {name: "another"})
     assert store.manifest() == first

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from harness.records import Status
-from harness.store import BadRunError, RunStore, record_digest
-from harness.store.files import StorageError
-from harness.store.runs import read_run, write_run
+from pacebench.harness.records import Status
+from pacebench.harness.store.files import StorageError
+from pacebench.harness.store.runs import BadRunError, read_run, record_digest, write_run
+from pacebench.harness.store.store import RunStore
 from tests.harness.store.samples import empty_result, sample_result, sample_run
 
 
@@ -154,7 +154,7 @@ def test_run_json_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_full_disk_leaves_no_record_and_no_debris(tmp_path: Path, monkeypatch) -> None:
-    from harness.store import files
+    from pacebench.harness.store import files
 
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")

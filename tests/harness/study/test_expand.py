@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.study.expand import expand
-from harness.study.models import Study
+from pacebench.harness.study.expand import expand
+from pacebench.harness.study.models import Study
 from tests.harness.study.example import broken
 
 

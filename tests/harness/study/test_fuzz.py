@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from harness.cli import app
+from pacebench.harness.cli import app
 from tests.harness.study.example import VALID
 
 # Values that have broken parsers and validators before.

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.errors import UserError
-from harness.study.load import load_study
-from harness.study.models import Study
+from pacebench.harness.errors import UserError
+from pacebench.harness.study.load import load_study
+from pacebench.harness.study.models import Study
 from tests.harness.study.example import VALID, broken
 
 STUDIES = Path(__file__).parents[3] / "studies"
@@ -34,7 +34,7 @@ def test_a_valid_study_loads_and_fills_in_defaults(tmp_path: Path) -> None:
     assert study.control == "default"
     assert study.curricula[0].epsilon is None
     assert study.evaluation_steps() == (10_240, 40_960)
-    assert study.statistics.family(study.labels) == (("spgl", "default"), ("spgl", "spdl-sqp"))
+    assert study.comparisons == (("spgl", "default"), ("spgl", "spdl-sqp"))
 
 
 @pytest.mark.parametrize("file", sorted(STUDIES.glob("*.yaml")), ids=lambda f: f.stem)

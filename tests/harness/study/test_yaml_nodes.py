@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.errors import UserError
-from harness.study.yaml_nodes import MAX_BYTES, parse_document, read_document
+from pacebench.harness.errors import UserError
+from pacebench.harness.study.yaml_nodes import MAX_BYTES, parse_document, read_document
 
 
 def test_scalars_follow_yaml_1_2() -> None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import curricula
-import envs
-from harness import learners
-from harness.study.specs import (
+from pacebench import curricula, envs
+from pacebench.harness import learners
+from pacebench.harness.study.specs import (
     Cell,
     CurriculumCell,
     EvaluationCell,
     LearnerCell,
     ScheduleCell,
 )
-from harness.training.examination import distributions
+from pacebench.harness.training.evaluation import distributions
 
 
 def curriculum_of(name: str, setup: envs.Setup, **options: Any) -> curricula.Curriculum:

@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-import curricula
-import envs
-from envs.point_mass.batch import PointMassBatch
-from harness import learners
-from harness.learners.batched.agents import BatchedPPO
-from harness.records import RunResult, Status
-from harness.seeding import RunSeed
-from harness.training import train
-from harness.training.examination import Examination, Examiner
+from pacebench import curricula, envs
+from pacebench.envs.point_mass.batch import PointMassBatch
+from pacebench.harness import learners
+from pacebench.harness.learners.batched.agents import BatchedPPO
+from pacebench.harness.records import RunResult, Status
+from pacebench.harness.seeding import RunSeed
+from pacebench.harness.training import train
+from pacebench.harness.training.evaluation import EvaluationResult, Evaluator
 from tests.harness.learners.test_batch_invariance import fingerprint
 from tests.harness.training.cells import make_cell
 
@@ -47,7 +46,7 @@ def cursed() -> Iterator[type[CursedPointMass]]:
     envs.register(replace(envs.setup("point-mass-2"), name="cursed", environment="cursed"))
     yield Cursed
     envs.unregister("cursed")
-    from envs.registry import _environments
+    from pacebench.envs.registry import _environments
 
     _environments.unregister("cursed")
 
@@ -157,7 +156,7 @@ def test_stable_baselines3_with_broken_parameters_has_diverged(
 ) -> None:
     import torch
 
-    from harness.learners.sb3_agents import SB3Agent
+    from pacebench.harness.learners.sb3_agents import SB3Agent
 
     iterate = SB3Agent.iterate
 
@@ -198,23 +197,23 @@ def test_an_examination_that_breaks_ends_its_seed_only(
     healthy = outcomes(cell)
     assert {r.status for r in healthy.values()} == {Status.OK}
 
-    class Watched(Examiner):
-        def examine(self, *args: Any) -> Examination:
+    class Watched(Evaluator):
+        def evaluate(self, *args: Any) -> EvaluationResult:
             cursed.observation, cursed.reward = observation, reward
             try:
-                return super().examine(*args)
+                return super().evaluate(*args)
             finally:
                 cursed.observation = cursed.reward = 0.0
 
     cursed.limit = 4.65
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("harness.training.loop.Examiner", Watched)
+        patch.setattr("pacebench.harness.training.loop.Evaluator", Watched)
         broken = outcomes(cell)
     diverged = {k for k, r in broken.items() if r.status is Status.DIVERGED}
     assert 0 < len(diverged) < len(SEEDS), "the curse must hit some seeds and spare others"
     for k, result in broken.items():
         if k in diverged:
-            assert result.reason == f"An examination met a {reason}."
+            assert result.reason == f"An evaluation met a {reason}."
             assert result.evaluations["return"] == []
         else:
             assert fingerprint(result) == fingerprint(healthy[k])

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.records import Checkpoint, NoHooks
-from harness.seeding import RunSeed
-from harness.study.specs import Cell
-from harness.training import train
+from pacebench.harness.records import Checkpoint, NoHooks
+from pacebench.harness.seeding import RunSeed
+from pacebench.harness.study.specs import Cell
+from pacebench.harness.training import train
 from tests.harness.learners.test_batch_invariance import fingerprint
 from tests.harness.training.cells import make_cell
 

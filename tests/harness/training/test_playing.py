@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from harness.cli.app import app
-from harness.records import Status
-from harness.seeding import RunSeed
-from harness.store.runs import failed, write_run
-from harness.study.specs import Run
-from harness.training import train
+from pacebench.harness.cli.app import app
+from pacebench.harness.records import Status
+from pacebench.harness.seeding import RunSeed
+from pacebench.harness.store.runs import failed, write_run
+from pacebench.harness.study.specs import Run
+from pacebench.harness.training import train
 from tests.harness.training.cells import make_cell
 
 cli = CliRunner()

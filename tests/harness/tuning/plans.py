@@ -7,10 +7,10 @@ from typing import Any
 
 import yaml
 
-from harness.runner import RunOptions
-from harness.study.load import load_study
-from harness.study.models import Study
-from harness.tuning.launch import TuningSummary, tune
+from pacebench.harness.runner.launch import RunOptions
+from pacebench.harness.study.load import load_study
+from pacebench.harness.study.models import Study
+from pacebench.harness.tuning.launch import TuningSummary, tune
 from tests.harness.tuning.substitutes import HERE
 
 

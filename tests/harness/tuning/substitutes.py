@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-import envs
-from harness.records import Hooks, NoHooks, RunResult, Status
-from harness.seeding import RunRole, RunSeed
-from harness.study.specs import Cell
+from pacebench import envs
+from pacebench.harness.records import Hooks, NoHooks, RunResult, Status
+from pacebench.harness.seeding import RunRole, RunSeed
+from pacebench.harness.study.specs import Cell
 
 HERE = "tests.harness.tuning.substitutes"
 

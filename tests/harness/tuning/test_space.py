@@ -7,15 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import curricula
-import envs
-from harness.errors import UserError
-from harness.seeding import RunRole, RunSeed
-from harness.study.expand import expand
-from harness.study.models import Range
-from harness.training.examination import held_out_contexts
-from harness.tuning.search import searches
-from harness.tuning.space import EPSILON, at_boundary, change_for, space_of, threshold_of
+from pacebench import curricula, envs
+from pacebench.harness.errors import UserError
+from pacebench.harness.seeding import RunRole, RunSeed
+from pacebench.harness.study.expand import expand
+from pacebench.harness.study.models import Range
+from pacebench.harness.study.space import EPSILON, at_boundary, change_for, space_of, threshold_of
+from pacebench.harness.training.evaluation import held_out_contexts
+from pacebench.harness.tuning.search import searches
 from tests.harness.tuning.plans import load, plan
 
 

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from harness.cli import app
-from harness.errors import UserError
-from harness.runner import RunOptions
-from harness.tuning.launch import tune
-from harness.tuning.storage import make_sampler, open_storage, sampler_names
+from pacebench.harness.cli import app
+from pacebench.harness.errors import UserError
+from pacebench.harness.runner.launch import RunOptions
+from pacebench.harness.study.space import sampler_names
+from pacebench.harness.tuning.launch import tune
+from pacebench.harness.tuning.storage import make_sampler, open_storage
 from tests.harness.tuning.plans import load, plan
 from tests.harness.tuning.substitutes import HERE
 

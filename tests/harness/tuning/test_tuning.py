@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import envs
-from harness import load_results, report
-from harness.runner import RunOptions
-from harness.runner import run as run_study
-from harness.study.load import load_study
-from harness.tuning import workers
-from harness.tuning.record import TuningRecord, read_record
-from harness.tuning.search import searches
-from harness.tuning.storage import open_storage
+from pacebench import envs
+from pacebench.harness import load_results, report
+from pacebench.harness import run as run_study
+from pacebench.harness.runner.launch import RunOptions
+from pacebench.harness.study.load import load_study
+from pacebench.harness.tuning import workers
+from pacebench.harness.tuning.record import TuningRecord, read_record
+from pacebench.harness.tuning.search import searches
+from pacebench.harness.tuning.storage import open_storage
 from tests.harness.tuning.plans import load, plan, run
 from tests.harness.tuning.substitutes import HERE
 

@@ -3,30 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-import envs
-from harness.seeding import RunRole, RunSeed
-from harness.training.pacing import Pacer
-
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+from pacebench import envs
+from pacebench.harness.learners.base import EnvStep, Floats
+from pacebench.harness.seeding import RunRole, RunSeed
+from pacebench.harness.training.scheduler import CurriculumScheduler
 
 
-class Step(NamedTuple):
-    """What a step led to, one row per seed: arrays of shape (S, n, …)."""
-
-    obs: Floats
-    reward: Floats
-    terminated: Bools
-    truncated: Bools
-    final_obs: Floats
-
-
-class Practice:
+class TrainingEnvs:
     """S × n copies of a setup's environment, the contexts drawn by each seed's curriculum.
 
     Each copy has its own random stream, which belongs to its seed: nothing that happens to one
@@ -38,9 +25,13 @@ class Practice:
     """
 
     def __init__(
-        self, setup: envs.Setup, seeds: Sequence[RunSeed], pacers: Sequence[Pacer], copies: int
+        self,
+        setup: envs.Setup,
+        seeds: Sequence[RunSeed],
+        schedulers: Sequence[CurriculumScheduler],
+        copies: int,
     ) -> None:
-        self.setup, self.seeds, self.pacers, self.copies = setup, seeds, pacers, copies
+        self.setup, self.seeds, self.schedulers, self.copies = setup, seeds, schedulers, copies
         self.count = len(seeds)
         total = self.count * copies
         sequences = [
@@ -74,7 +65,7 @@ class Practice:
         self._return[chosen], self._discount[chosen] = 0.0, 1.0
         self._start(chosen)
 
-    def step(self, actions: NDArray[np.floating]) -> Step:
+    def step(self, actions: NDArray[np.floating]) -> EnvStep:
         """Steps all copies with actions (S, n, action); finished ones begin anew by themselves."""
         obs, reward, terminated, truncated, info = self.env.step(
             actions.reshape(-1, actions.shape[-1])
@@ -94,7 +85,7 @@ class Practice:
         self.obs = obs.reshape(*shape, -1)
         if done.any():
             self._start(finished)
-        return Step(
+        return EnvStep(
             self.obs,
             reward.reshape(shape),
             terminated.reshape(shape),
@@ -106,18 +97,18 @@ class Practice:
         """Gives finished copies their next contexts: the batch's context source."""
         owners = indices // self.copies
         return np.concatenate(
-            [self.pacers[k].draw(int(m)) for k, m in enumerate(np.bincount(owners)) if m]
+            [self.schedulers[k].draw(int(m)) for k, m in enumerate(np.bincount(owners)) if m]
         )
 
     def _start(self, indices: NDArray[np.intp]) -> None:
         n = self.copies
         for i in indices.tolist():
             k = i // n
-            self._slot[i] = self.pacers[k].begin(self.obs[k, i - k * n])
+            self._slot[i] = self.schedulers[k].begin(self.obs[k, i - k * n])
 
     def _finish(self, indices: NDArray[np.intp], contexts: Floats) -> None:
         for i in indices.tolist():
-            cohort = self.pacers[i // self.copies].cohort
+            cohort = self.schedulers[i // self.copies].cohort
             cohort.end(int(self._slot[i]), contexts[i], float(self._return[i]))
 
     def _mend(self, obs: Floats, reward: Floats, final_obs: Floats) -> None:

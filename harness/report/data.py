@@ -9,20 +9,21 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from envs.setup import Setup
-from harness.freeze import Frozen
-from harness.report.canvas import Canvas
-from harness.report.palette import Style
-from harness.report.palette import styles as styles_of
-from harness.scores import Scale
-from harness.seeding import StudyRole, study_sequence
-from harness.statistics.analysis import Analysis
-from harness.statistics.contrasts import ContrastResult
-from harness.statistics.estimates import Estimate
-from harness.statistics.interval import Interval, level_words, shape_words
-from harness.statistics.specification import SUITE
-from harness.study.models import Study
-from harness.tuning.record import TuningRecord
+from pacebench.envs.setup import Setup
+from pacebench.harness.analysis.freeze import Frozen
+from pacebench.harness.analysis.history import History
+from pacebench.harness.analysis.scores import Scale
+from pacebench.harness.report.canvas import Canvas
+from pacebench.harness.report.palette import Style
+from pacebench.harness.report.palette import styles as styles_of
+from pacebench.harness.seeding import StudyRole, study_sequence
+from pacebench.harness.statistics.analysis import Analysis
+from pacebench.harness.statistics.contrasts import ContrastResult
+from pacebench.harness.statistics.estimates import Estimate
+from pacebench.harness.statistics.interval import Interval, level_words, shape_words
+from pacebench.harness.statistics.specification import SUITE
+from pacebench.harness.study.models import Study
+from pacebench.harness.tuning.record import TuningRecord
 
 _KINDS = {
     "welch-t": "Welch–Satterthwaite t",
@@ -40,29 +41,8 @@ _KINDS = {
 }
 
 
-@dataclass(frozen=True)
-class History:
-    """What the study's diary says.
-
-    Attributes:
-        looks: Numbers of runs per cell at which the data were looked at before.
-        reports: How many reports were made before this one.
-        retries: Runs that were started again after an infrastructure failure.
-        quarantined: Runs that were set aside as damaged.
-        ended: When the outcome of a run was first known, by run.
-        sources: The study that a run was taken over from, by run.
-    """
-
-    looks: tuple[int, ...] = ()
-    reports: int = 0
-    retries: int = 0
-    quarantined: int = 0
-    ended: Mapping[str, str] = field(default_factory=dict)
-    sources: Mapping[str, str] = field(default_factory=dict)
-
-
 @dataclass(frozen=True, eq=False)
-class View:
+class ReportData:
     """Everything a report is made from.
 
     Attributes:

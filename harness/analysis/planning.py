@@ -15,27 +15,27 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-import envs
-from harness.errors import UserError
-from harness.freeze import comparisons
-from harness.report.bridge import COLUMNS, run_table
-from harness.report.gather import study_of
-from harness.scores import scale_of, score_runs
-from harness.seeding import StudyRole, study_sequence
-from harness.statistics.power import (
+from pacebench import envs
+from pacebench.harness.analysis.bridge import COLUMNS, run_table
+from pacebench.harness.analysis.scores import scale_of, score_runs
+from pacebench.harness.errors import UserError
+from pacebench.harness.seeding import StudyRole, study_sequence
+from pacebench.harness.statistics.power import (
     RECOMMENDED,
     Plan,
     minimum_detectable_effect,
     plan,
     runs_needed,
 )
-from harness.statistics.rehearsal import Design
-from harness.statistics.scores import RunScore, Scores
-from harness.statistics.sequential import schedule
-from harness.statistics.specification import EXPLORATORY_BELOW, NORMALISED, SUITE
-from harness.store import Ledger, load_results
-from harness.study.expand import expand
-from harness.study.models import Study
+from pacebench.harness.statistics.rehearsal import Design
+from pacebench.harness.statistics.scores import RunScore, Scores
+from pacebench.harness.statistics.sequential import schedule
+from pacebench.harness.statistics.specification import EXPLORATORY_BELOW, NORMALISED, SUITE
+from pacebench.harness.store.ledger import Ledger
+from pacebench.harness.store.load import load_results
+from pacebench.harness.store.manifest import study_of
+from pacebench.harness.study.expand import expand
+from pacebench.harness.study.models import Study
 
 # Standard deviations between seeds on the normalised score, from tame to two-humped.
 SPREADS = (0.05, 0.1, 0.2, 0.3, 0.4)
@@ -121,7 +121,7 @@ def forecast(study: Study, pilot: Path | None = None, power: float = 0.8) -> For
         UserError: The study compares nothing, or the pilot does not fit it.
     """
     scopes = _scopes(study)
-    family = len(comparisons(study)) * len(scopes)
+    family = len(study.comparisons) * len(scopes)
     if family == 0:
         raise UserError(f"study '{study.name}' compares nothing; add a second curriculum.")
     facts: dict[str, Any] = {
@@ -194,7 +194,7 @@ def _from_pilot(
     table = run_table(score_runs(results, pilot, scales))
     Ledger(folder).append("plan", study=study.name)
     column = _column(study)
-    declared = comparisons(study)
+    declared = study.comparisons
     planned = {}
     for i, scope in enumerate(scopes):
         setups = study.setups if scope == SUITE else (scope,)

@@ -14,12 +14,12 @@ from typing import Any, Protocol
 import numpy as np
 import pandas as pd
 
-from envs.setup import Anchors, Setup
-from harness.errors import UserError
-from harness.records import EVALUATION_COLUMNS, Status
-from harness.statistics import estimands
-from harness.statistics.missing import FLOORED
-from harness.study.models import Study
+from pacebench.envs.setup import Anchors, Setup
+from pacebench.harness.errors import UserError
+from pacebench.harness.records import EVALUATION_COLUMNS, Status
+from pacebench.harness.statistics import estimands
+from pacebench.harness.statistics.missing import FLOORED
+from pacebench.harness.study.models import Study
 
 # How a run's numbers came about.
 MEASURED, FLOOR, UNRESOLVED = "measured", "floor", "unresolved"
@@ -124,7 +124,7 @@ def planned(runs: pd.DataFrame) -> pd.DataFrame:
 def target_curves(results: Results, study: Study, scales: Mapping[str, Scale]) -> pd.DataFrame:
     """Returns the target score of every planned run at every point of the evaluation grid.
 
-    The deterministic policy is examined on the held-out target contexts. After a run failed by its
+    The deterministic policy is evaluated on the held-out target contexts. After a run failed by its
     own doing its curve goes on at the floor; where a run is unresolved it is missing (NaN).
 
     Args:
@@ -137,7 +137,11 @@ def target_curves(results: Results, study: Study, scales: Mapping[str, Scale]) -
         `return`, `discounted_return`, `success`, `normalised`.
     """
     measures = ["return", "discounted_return", "success"]
-    means = _examined(results.evaluations).groupby([*KEY, "step"], observed=True)[measures].mean()
+    means = (
+        _target_episodes(results.evaluations)
+        .groupby([*KEY, "step"], observed=True)[measures]
+        .mean()
+    )
     runs = _plain(planned(results.runs)[[*KEY, "setup", "seed", "status"]])
     runs["how"] = runs.pop("status").map(_how)
     grid = pd.DataFrame({"step": np.asarray(study.evaluation_steps(), dtype=np.int64)})
@@ -217,7 +221,7 @@ def _how(status: str) -> str:
     return FLOOR if status in FLOORED else UNRESOLVED
 
 
-def _examined(evaluations: pd.DataFrame) -> pd.DataFrame:
+def _target_episodes(evaluations: pd.DataFrame) -> pd.DataFrame:
     """Returns the episodes that count: deterministic policy, target distribution."""
     if evaluations.empty:
         # Where no run has recorded an episode, the frame has no such columns to choose by.
@@ -236,8 +240,8 @@ def _areas(curves: pd.DataFrame) -> pd.DataFrame:
 
 
 def _worst_contexts(results: Results, table: pd.DataFrame, study: Study, step: int) -> pd.DataFrame:
-    """Returns each measured run's CVaR, after checking that its examination is complete."""
-    episodes = _examined(results.evaluations)
+    """Returns each measured run's CVaR, after checking that its evaluation is complete."""
+    episodes = _target_episodes(results.evaluations)
     episodes = episodes[episodes["step"] == step]
     measured = set(table.loc[table["how"] == MEASURED, KEY].itertuples(index=False, name=None))
     rows = []

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import curricula
-from harness.records import UPDATE_COLUMNS
-from harness.study.specs import ScheduleCell
+from pacebench import curricula
+from pacebench.harness.records import UPDATE_COLUMNS
+from pacebench.harness.study.specs import ScheduleCell
 
 Floats = NDArray[np.float64]
 Critic = Callable[[Floats], Floats]
@@ -74,7 +74,7 @@ class Cohort:
         return bool(self._ended.all())
 
 
-class Pacer:
+class CurriculumScheduler:
     """One seed's curriculum with its random stream, its cohort and its records.
 
     Attributes:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from harness.scores import MEASURED, SCORES, UNRESOLVED
-from harness.statistics.missing import MISSING
-from harness.study.models import CurriculumEntry, Study, Tuned
+from pacebench.harness.analysis.scores import MEASURED, SCORES, UNRESOLVED
+from pacebench.harness.statistics.missing import MISSING
+from pacebench.harness.study.models import CurriculumEntry, Study, Tuned
 
 # Fewer independent searches than this say nothing about searching.
 LEAST_REPLICATES = 5

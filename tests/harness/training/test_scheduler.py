@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-import envs
-from harness.learners.batched.agents import BatchedPPO
-from harness.seeding import RunSeed
-from harness.study.specs import ScheduleCell
-from harness.training import train
-from harness.training.pacing import Cohort, Pacer
-from harness.training.practice import Practice
+from pacebench import envs
+from pacebench.harness.learners.batched.agents import BatchedPPO
+from pacebench.harness.seeding import RunSeed
+from pacebench.harness.study.specs import ScheduleCell
+from pacebench.harness.training import train
+from pacebench.harness.training.scheduler import Cohort, CurriculumScheduler
+from pacebench.harness.training.training_envs import TrainingEnvs
 from tests.harness.training.cells import curriculum_of, make_cell
 
 SETUP = envs.setup("point-mass-2")
@@ -21,10 +21,10 @@ SETUP = envs.setup("point-mass-2")
 
 def make_pacer(
     copies: int = 4, curriculum: str = "initial", observation: int = 2, **schedule: Any
-) -> Pacer:
+) -> CurriculumScheduler:
     rng = np.random.default_rng(0)
     checked = ScheduleCell(**{"min_episodes": 1, **schedule})
-    return Pacer(curriculum_of(curriculum, SETUP), rng, checked, copies, observation)
+    return CurriculumScheduler(curriculum_of(curriculum, SETUP), rng, checked, copies, observation)
 
 
 def no_critic(obs: Any) -> Any:
@@ -36,42 +36,42 @@ def no_critic(obs: Any) -> Any:
     [(0, 1, [1, 2, 3, 4, 5, 6]), (0, 3, [3, 6]), (2, 1, [3, 4, 5, 6]), (3, 2, [5])],
 )
 def test_updates_follow_the_schedule(warm_up: int, every: int, expected: list[int]) -> None:
-    pacer = make_pacer(warm_up=warm_up, every=every)
+    scheduler = make_pacer(warm_up=warm_up, every=every)
     happened = []
     for done in range(6):
-        if pacer.wants_restart(done):
-            pacer.open_cohort()
-            for context in pacer.draw(4):
-                pacer.cohort.end(pacer.begin(np.zeros(2)), context, 1.0)
-        if pacer.complete:
-            pacer.update(done + 1, 100 * (done + 1), no_critic)
+        if scheduler.wants_restart(done):
+            scheduler.open_cohort()
+            for context in scheduler.draw(4):
+                scheduler.cohort.end(scheduler.begin(np.zeros(2)), context, 1.0)
+        if scheduler.complete:
+            scheduler.update(done + 1, 100 * (done + 1), no_critic)
             happened.append(done + 1)
     assert happened == expected
-    assert pacer.rows["iteration"] == expected
-    assert pacer.rows["env_steps"] == [100 * i for i in expected]
+    assert scheduler.rows["iteration"] == expected
+    assert scheduler.rows["env_steps"] == [100 * i for i in expected]
 
 
 def test_a_cohort_waits_for_its_slowest_episode() -> None:
-    pacer = make_pacer(copies=2, min_episodes=3)
-    assert pacer.wants_restart(0)
-    pacer.open_cohort()
-    context, obs, end = np.zeros(3), np.zeros(2), pacer.cohort.end
-    first, second = pacer.begin(obs), pacer.begin(obs)
+    scheduler = make_pacer(copies=2, min_episodes=3)
+    assert scheduler.wants_restart(0)
+    scheduler.open_cohort()
+    context, obs, end = np.zeros(3), np.zeros(2), scheduler.cohort.end
+    first, second = scheduler.begin(obs), scheduler.begin(obs)
     end(second, context, 0.0)
-    third = pacer.begin(obs)
+    third = scheduler.begin(obs)
     end(third, context, 0.0)
     # The cohort is full: what starts now is not among the first three.
-    fourth = pacer.begin(obs)
+    fourth = scheduler.begin(obs)
     end(fourth, context, 0.0)
     assert fourth == -1
-    assert not pacer.complete
-    assert not pacer.wants_restart(1), "a cohort is under way"
+    assert not scheduler.complete
+    assert not scheduler.wants_restart(1), "a cohort is under way"
     end(first, context, 9.0)
-    assert pacer.complete
-    pacer.update(2, 200, no_critic)
-    assert pacer.rows["mean_value"] == [3.0]
-    assert pacer.rows["episodes"] == [3]
-    assert pacer.rows["discarded"] == [1]
+    assert scheduler.complete
+    scheduler.update(2, 200, no_critic)
+    assert scheduler.rows["mean_value"] == [3.0]
+    assert scheduler.rows["episodes"] == [3]
+    assert scheduler.rows["discarded"] == [1]
 
 
 def test_the_mean_value_is_not_biased_towards_short_episodes() -> None:
@@ -104,35 +104,35 @@ def test_the_mean_value_is_not_biased_towards_short_episodes() -> None:
 
 def test_contexts_of_an_update_come_from_the_current_distribution() -> None:
     """Every context in a cohort was drawn after the last change of the distribution."""
-    pacer = make_pacer(copies=5, curriculum="linear", observation=7)
+    scheduler = make_pacer(copies=5, curriculum="linear", observation=7)
     seed = RunSeed(root=0, index=0)
-    practice = Practice(SETUP, [seed], [pacer], 5)
+    practice = TrainingEnvs(SETUP, [seed], [scheduler], 5)
     drawn: list[tuple[int, tuple[float, ...]]] = []
-    original = pacer.draw
+    original = scheduler.draw
 
     def draw(n: int) -> Any:
         contexts = original(n)
-        drawn.extend((pacer.curriculum.updates, tuple(c)) for c in contexts)
+        drawn.extend((scheduler.curriculum.updates, tuple(c)) for c in contexts)
         return contexts
 
-    pacer.draw = draw  # type: ignore[method-assign]
+    scheduler.draw = draw  # type: ignore[method-assign]
     rng = np.random.default_rng(0)
     for iteration in range(3):
-        assert pacer.wants_restart(iteration)
-        pacer.open_cohort()
+        assert scheduler.wants_restart(iteration)
+        scheduler.open_cohort()
         practice.restart([0])
-        while not pacer.complete:
+        while not scheduler.complete:
             practice.step(rng.uniform(-10, 10, (1, 5, 2)))
-        current = {c for version, c in drawn if version == pacer.curriculum.updates}
-        assert {tuple(c) for c in pacer.cohort.contexts} <= current
-        pacer.update(iteration + 1, 0, no_critic)
-    assert pacer.curriculum.updates == 3
+        current = {c for version, c in drawn if version == scheduler.curriculum.updates}
+        assert {tuple(c) for c in scheduler.cohort.contexts} <= current
+        scheduler.update(iteration + 1, 0, no_critic)
+    assert scheduler.curriculum.updates == 3
 
 
 def test_values_are_returns_discounted_with_the_setups_gamma() -> None:
-    pacer = make_pacer(copies=3, min_episodes=3, observation=7)
-    practice = Practice(SETUP, [RunSeed(root=0, index=1)], [pacer], 3)
-    pacer.open_cohort()
+    scheduler = make_pacer(copies=3, min_episodes=3, observation=7)
+    practice = TrainingEnvs(SETUP, [RunSeed(root=0, index=1)], [scheduler], 3)
+    scheduler.open_cohort()
     practice.restart([0])
     expected, discount = np.zeros(3), np.ones(3)
     open_ = np.ones(3, dtype=bool)
@@ -142,16 +142,16 @@ def test_values_are_returns_discounted_with_the_setups_gamma() -> None:
         expected += open_ * discount * step.reward[0]
         discount *= SETUP.gamma
         open_ &= ~(step.terminated[0] | step.truncated[0])
-    np.testing.assert_allclose(pacer.cohort.values, expected, rtol=1e-12)
+    np.testing.assert_allclose(scheduler.cohort.values, expected, rtol=1e-12)
 
 
 def test_the_critic_is_asked_at_the_first_observations() -> None:
-    pacer = make_pacer(copies=2, min_episodes=2, value_signal="critic")
-    pacer.open_cohort()
+    scheduler = make_pacer(copies=2, min_episodes=2, value_signal="critic")
+    scheduler.open_cohort()
     for i in range(2):
-        pacer.cohort.end(pacer.begin(np.full(2, float(i + 1))), np.zeros(3), 0.0)
-    pacer.update(1, 1, lambda obs: 10.0 * obs[:, 0])
-    assert pacer.rows["mean_value"] == [15.0]
+        scheduler.cohort.end(scheduler.begin(np.full(2, float(i + 1))), np.zeros(3), 0.0)
+    scheduler.update(1, 1, lambda obs: 10.0 * obs[:, 0])
+    assert scheduler.rows["mean_value"] == [15.0]
 
 
 def test_critic_values_reach_the_curriculum_in_training(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-import curricula
-import envs
-from harness import learners
-from harness.errors import UserError
-from harness.seeding import RunRole, RunSeed
-from harness.study.specs import Cell
-from harness.training.examination import distributions
-from harness.training.pacing import Pacer
+from pacebench import curricula, envs
+from pacebench.harness import learners
+from pacebench.harness.errors import UserError
+from pacebench.harness.seeding import RunRole, RunSeed
+from pacebench.harness.study.specs import Cell
+from pacebench.harness.training.evaluation import distributions
+from pacebench.harness.training.scheduler import CurriculumScheduler
 
 
 @dataclass(frozen=True)
@@ -94,9 +93,9 @@ class Task:
             **chosen.options,
         )
 
-    def pacer(self, seed: RunSeed, observation: int) -> Pacer:
+    def scheduler(self, seed: RunSeed, observation: int) -> CurriculumScheduler:
         """Returns a fresh curriculum in the loop of one seed."""
-        return Pacer(
+        return CurriculumScheduler(
             self.curriculum(),
             seed.generator(RunRole.CURRICULUM),
             self.cell.schedule,

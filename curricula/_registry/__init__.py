@@ -1,7 +1,6 @@
-"""Names for things that outside packages may add to: one mechanism for curricula, setups, learners.
+"""Names that outside packages may add to: one mechanism for curricula, setups and learners.
 
-The file is written once, in `curricula/`, and `envs/_registry.py` is a link to it: the two packages
-must not import each other, and yet there is to be one mechanism.
+Installed as `pacebench.registry`, beside `curricula` and `envs`, which must not import each other.
 """
 
 from __future__ import annotations

@@ -1,22 +1,22 @@
-"""The examination: who is asked what, and that nobody's training notices."""
+"""The evaluation: who is asked what, and that nobody's training notices."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-import envs
-from harness.records import EVALUATION_COLUMNS, RunResult
-from harness.seeding import RunSeed, StudyRole, study_sequence
-from harness.study.specs import EvaluationCell
-from harness.training import train
-from harness.training.examination import (
+from pacebench import envs
+from pacebench.harness.records import EVALUATION_COLUMNS, RunResult
+from pacebench.harness.runner.playing import Player
+from pacebench.harness.seeding import RunSeed, StudyRole, study_sequence
+from pacebench.harness.study.specs import EvaluationCell
+from pacebench.harness.training import train
+from pacebench.harness.training.evaluation import (
     SIDE_CONTEXTS,
-    Examiner,
-    examination_digest,
+    Evaluator,
+    evaluation_digest,
     held_out_contexts,
 )
-from harness.training.playing import Player
 from tests.harness.training.cells import curriculum_of, make_cell
 
 SETUP = envs.setup("point-mass-2")
@@ -76,8 +76,8 @@ def test_a_recorded_episode_can_be_replayed_from_the_final_policy(
     player = Player(cell, result.seed, result.policy)
     env = envs.make("point-mass-2")
     context = held_out_contexts(SETUP, cell.evaluation)[index]
-    luck = study_sequence(cell.evaluation.root, StudyRole.EPISODES, 2, index)
-    obs, _ = env.reset(seed=luck, options={"context": context})
+    seed = study_sequence(cell.evaluation.root, StudyRole.EPISODES, 2, index)
+    obs, _ = env.reset(seed=seed, options={"context": context})
     total, length, over = 0.0, 0, False
     while not over:
         obs, reward, terminated, truncated, info = env.step(player(obs[None])[0])
@@ -91,7 +91,7 @@ def test_a_recorded_episode_can_be_replayed_from_the_final_policy(
     assert found["return"][row] == pytest.approx(total, rel=1e-3)
 
 
-def test_all_methods_and_seeds_face_the_same_luck() -> None:
+def test_all_methods_and_seeds_face_the_same_episode_seed() -> None:
     """A policy that ignores everything returns the same for every seed and curriculum."""
 
     class Fixed:
@@ -103,9 +103,9 @@ def test_all_methods_and_seeds_face_the_same_luck() -> None:
     columns = []
     for name, roots in (("initial", (1, 2)), ("default", (8, 9))):
         seeds = [RunSeed(root=r, index=0) for r in roots]
-        examiner = Examiner(SETUP, evaluation(), seeds)
+        evaluator = Evaluator(SETUP, evaluation(), seeds)
         paced = [curriculum_of(name, SETUP) for _ in seeds]
-        found = examiner.examine(Fixed(), paced, 0, 100, [0, 1])  # type: ignore[arg-type]
+        found = evaluator.evaluate(Fixed(), paced, 0, 100, [0, 1])  # type: ignore[arg-type]
         columns += [found.columns[0], found.columns[1]]
     stop = next(i for i, d in enumerate(columns[0]["distribution"]) if d == "current")
     for column in columns[1:]:
@@ -115,19 +115,19 @@ def test_all_methods_and_seeds_face_the_same_luck() -> None:
 
 
 def test_deterministic_episodes_do_not_depend_on_the_point_of_the_grid(result: RunResult) -> None:
-    """Stochastic noise is drawn anew for each point; contexts and luck are not."""
+    """Stochastic noise is drawn anew for each point; contexts and episode seeds are not."""
     seeds = [result.seed]
     cell = make_cell(budget=3000, steps=(1000, 3000), contexts=30)
     batch = envs.make_batch(SETUP, 1, 0)
-    from harness import learners
+    from pacebench.harness import learners
 
     agents = learners.get("ppo").build(
         cell.learner.params, batch.observation_space, batch.action_space, seeds
     )
     agents.load_policy(0, result.policy)
-    examiner = Examiner(SETUP, cell.evaluation, seeds)
+    evaluator = Evaluator(SETUP, cell.evaluation, seeds)
     paced = [curriculum_of("initial", SETUP)]
-    one, other = (examiner.examine(agents, paced, p, 0, [0]).columns[0]["return"] for p in (0, 1))
+    one, other = (evaluator.evaluate(agents, paced, p, 0, [0]).columns[0]["return"] for p in (0, 1))
     assert one[:30] == other[:30]
     assert one[30:60] != other[30:60]
     assert one[60:80] == other[60:80]
@@ -142,29 +142,31 @@ def test_skipping_landers_that_are_done_changes_nothing(monkeypatch: pytest.Monk
         def act(self, obs: np.ndarray, noise: np.ndarray) -> np.ndarray:
             return np.clip(0.5 * noise, -1.0, 1.0)
 
-    examiner = Examiner(setup, evaluation(6), [RunSeed(root=0, index=0)])
+    evaluator = Evaluator(setup, evaluation(6), [RunSeed(root=0, index=0)])
     found = []
     for skipping in (True, False):
         if not skipping:
             kind = envs.environment("lunar-lander")
             monkeypatch.setattr(kind, "dismiss", lambda self, indices: None)
         paced = [curriculum_of("initial", setup)]
-        examined = examiner.examine(Falling(), paced, 0, 0, [0])  # type: ignore[arg-type]
-        found.append(examined.columns[0])
+        evaluated = evaluator.evaluate(Falling(), paced, 0, 0, [0])  # type: ignore[arg-type]
+        found.append(evaluated.columns[0])
     assert found[0] == found[1]
     assert len(set(found[0]["length"])) > 3, "landers must be done at different times"
 
 
 @pytest.mark.parametrize("changed", ["setup", "contexts", "root"])
-def test_the_digest_covers_contexts_and_luck(changed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_digest_covers_contexts_and_episode_seed(
+    changed: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     cell = evaluation()
-    before = examination_digest(SETUP, cell)
-    assert examination_digest(SETUP, cell.model_copy(update={"steps": (1,)})) == before
+    before = evaluation_digest(SETUP, cell)
+    assert evaluation_digest(SETUP, cell.model_copy(update={"steps": (1,)})) == before
     if changed == "setup":
         # The initial distribution is the same: the digest sees the target alone change.
-        assert examination_digest(envs.setup("point-mass-1"), cell) != before
+        assert evaluation_digest(envs.setup("point-mass-1"), cell) != before
     else:
         other = cell.model_copy(update={changed: getattr(cell, changed) + 1})
-        assert examination_digest(SETUP, other) != before
-    monkeypatch.setattr("harness.training.examination._EPISODES", 7)
-    assert examination_digest(SETUP, cell) != before
+        assert evaluation_digest(SETUP, other) != before
+    monkeypatch.setattr("pacebench.harness.training.evaluation._EPISODES", 7)
+    assert evaluation_digest(SETUP, cell) != before

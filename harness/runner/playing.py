@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load as load_arrays
 
-import envs
-from harness import learners
-from harness.errors import UserError
-from harness.seeding import RunSeed
-from harness.store.runs import BadRunError, read_run
-from harness.study.specs import Cell, Run
+from pacebench import envs
+from pacebench.harness import learners
+from pacebench.harness.errors import UserError
+from pacebench.harness.seeding import RunSeed
+from pacebench.harness.store.runs import BadRunError, read_run
+from pacebench.harness.study.specs import Cell, Run
 
 POLICY = "policy.safetensors"
 

@@ -13,17 +13,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-import curricula
-import envs
-from harness.errors import UserError
-from harness.study.models import CurriculumEntry, Range, SetupChange, Study
+from pacebench import curricula, envs
+from pacebench.harness import learners
+from pacebench.harness.errors import UserError
+from pacebench.harness.study.expand import resolve_cell
+from pacebench.harness.study.models import CurriculumEntry, Range, SetupChange, Study
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
 
-    from harness.study.specs import Cell
+    from pacebench.harness.study.specs import Cell
 
 Space = dict[str, "Range | tuple[Any, ...]"]
 Point = dict[str, Any]
@@ -78,10 +80,10 @@ def space_of(study: Study, entry: CurriculumEntry, setup: str) -> Space:
 
 def policy_updates(study: Study, entry: CurriculumEntry, setup: str) -> int:
     """Returns how often the policy is updated in a training run of the tuning budget."""
-    from harness.study.expand import resolve_cell
-    from harness.training.task import Task
-
-    return max(2, Task.of(resolve_cell(tuning_study(study), entry, setup)).iterations)
+    cell = resolve_cell(tuning_study(study), entry, setup)
+    learner = learners.get(cell.learner.name)
+    rollout = learner.rollout_steps(learner.Params.model_validate(cell.learner.params))
+    return max(2, -(-cell.budget // rollout))
 
 
 def tuning_study(study: Study) -> Study:
@@ -196,3 +198,13 @@ def at_boundary(space: Space, point: Mapping[str, Any]) -> list[str]:
         if not BOUNDARY_SHARE < share < 1 - BOUNDARY_SHARE:
             flagged.append(name)
     return flagged
+
+
+def sampler_names() -> list[str]:
+    """Returns Optuna's samplers that need no more than a seed."""
+    import optuna
+
+    special = {"BaseSampler", "BaseGASampler", "GridSampler", "PartialFixedSampler"}
+    if find_spec("cmaes") is None:
+        special.add("CmaEsSampler")
+    return [n for n in optuna.samplers.__all__ if n.endswith("Sampler") and n not in special]

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.study.expand import expand
-from harness.study.models import Study
+from pacebench.harness.runner.display import duration
+from pacebench.harness.study.expand import expand
+from pacebench.harness.study.models import Study
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -89,7 +90,7 @@ class Summary:
 
 def summarise(study: Study, *, estimate: bool = True, workers: int | None = None) -> Summary:
     """Returns the plan of a study; timing it takes a few seconds per setup."""
-    from harness.study.estimate import available_workers, seconds_by_cell
+    from pacebench.harness.runner.estimate import available_workers, seconds_by_cell
 
     planned = expand(study)
     seconds: list[float | None] = [None] * len(planned)
@@ -109,7 +110,7 @@ def summarise(study: Study, *, estimate: bool = True, workers: int | None = None
     )
     workers = workers or available_workers()
     known = [s for s in seconds if s is not None]
-    comparisons = len(study.statistics.family(study.labels)) * len(study.setups)
+    comparisons = len(study.comparisons) * len(study.setups)
     return Summary(
         study=study.name,
         question=study.question,
@@ -126,18 +127,9 @@ def summarise(study: Study, *, estimate: bool = True, workers: int | None = None
 def _detectable(study: Study, comparisons: int) -> float | None:
     if study.seeds.count < 2:
         return None
-    from harness.statistics.power import minimum_detectable_effect
+    from pacebench.harness.statistics.power import minimum_detectable_effect
 
     # Two groups of n runs with one standard deviation each; Holm's first step asks for α/m.
     n = study.seeds.count
     alpha = study.statistics.alpha / max(comparisons, 1)
     return minimum_detectable_effect((2 / n) ** 0.5, 2 * (n - 1), alpha)
-
-
-def duration(seconds: float) -> str:
-    """Returns a time as people say it."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    if seconds < 5400:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"

@@ -13,17 +13,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import envs
-from harness.errors import UserError
-from harness.scores import CVAR_SHARE
-from harness.statistics.freeze import Deviation, FrozenPlan, deviations
-from harness.statistics.freeze import freeze as freeze_plan
-from harness.store import Ledger
-from harness.store.files import make_folder, sha256, write_atomic
-from harness.store.ledger import now
-from harness.store.provenance import git_state
-from harness.study.expand import expand
-from harness.study.models import Study
+from pacebench import envs
+from pacebench.harness.analysis.scores import CVAR_SHARE
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics.freeze import Deviation, FrozenPlan, deviations
+from pacebench.harness.statistics.freeze import freeze as freeze_plan
+from pacebench.harness.store.files import make_folder, sha256, write_atomic
+from pacebench.harness.store.ledger import Ledger, now
+from pacebench.harness.store.provenance import git_state
+from pacebench.harness.study.expand import expand
+from pacebench.harness.study.models import Study
 
 NAME = "plan.json"
 RESULTS = Path("results")
@@ -110,15 +109,15 @@ class Frozen:
 
 def plan_of(study: Study) -> dict[str, Any]:
     """Returns everything that could be chosen to suit the data, as it is chosen now."""
-    from harness.training.examination import held_out_contexts
+    from pacebench.harness.training.evaluation import held_out_contexts
 
     planned = expand(study)
     cells: dict[str, dict[str, Any]] = {}
     for item in planned:
         cells.setdefault(item.label, {})[item.cell.setup] = item.cell.model_dump(mode="json")
-    examination = planned[0].cell.evaluation
+    evaluation = planned[0].cell.evaluation
     held_out = {
-        name: sha256(held_out_contexts(envs.setup(name), examination).tobytes())
+        name: sha256(held_out_contexts(envs.setup(name), evaluation).tobytes())
         for name in study.setups
     }
     said = study.statistics
@@ -131,7 +130,7 @@ def plan_of(study: Study) -> dict[str, Any]:
             "cvar_share": CVAR_SHARE,
         },
         "family": {
-            "comparisons": [list(pair) for pair in comparisons(study)],
+            "comparisons": [list(pair) for pair in study.comparisons],
             "alpha": said.alpha,
             "adjustment": "holm",
             "paired": said.paired,
@@ -146,17 +145,6 @@ def plan_of(study: Study) -> dict[str, Any]:
         "held_out_contexts": held_out,
         "cells": cells,
     }
-
-
-def comparisons(study: Study) -> tuple[tuple[str, str], ...]:
-    """Returns the declared family: pairs of labels, the second being what is compared with."""
-    declared = study.statistics.comparisons
-    labels = study.labels
-    if declared == "vs-control":
-        return tuple((label, study.control) for label in labels if label != study.control)
-    if declared == "all-pairs":
-        return tuple((b, a) for i, a in enumerate(labels) for b in labels[i + 1 :])
-    return tuple((str(a), str(b)) for a, b in declared)
 
 
 def load(folder: Path) -> Frozen | None:

@@ -11,9 +11,9 @@ from time import perf_counter
 
 import numpy as np
 
-from harness.seeding import RunSeed, StudyRole
-from harness.study.expand import PlannedCell
-from harness.study.specs import Cell, CurriculumCell, EvaluationCell
+from pacebench.harness.seeding import RunSeed, StudyRole
+from pacebench.harness.study.expand import PlannedCell
+from pacebench.harness.study.specs import Cell, CurriculumCell, EvaluationCell
 
 # Enough seeds to see the rate of a batch, few enough to be done in seconds.
 CALIBRATION_SEEDS = 5
@@ -46,14 +46,14 @@ def available_workers() -> int:
 
 
 def _rollout_steps(cell: Cell) -> int:
-    from harness.training.task import Task
+    from pacebench.harness.training.resolved import Task
 
     return Task.of(cell).rollout_steps
 
 
 def _training_rates(cell: Cell, seeds: int) -> tuple[float, float]:
     """Returns seconds per environment step and per evaluation, of one seed in a batch."""
-    from harness.training import train
+    from pacebench.harness.training import train
 
     budget = 2 * _rollout_steps(cell)
     sample = cell.model_copy(
@@ -83,7 +83,7 @@ def _training_rates(cell: Cell, seeds: int) -> tuple[float, float]:
 
 def _update_seconds(cell: Cell) -> float:
     """Returns the median seconds of one update of the cell's curriculum."""
-    from harness.training.task import Task
+    from pacebench.harness.training.resolved import Task
 
     curriculum = Task.of(cell).curriculum()
     rng = np.random.default_rng(0)

@@ -1,7 +1,8 @@
-"""The examination: held-out contexts, the same for every method, exactly one episode each."""
+"""The evaluation: held-out contexts, the same for every method, exactly one episode each."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,13 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-import curricula
-import envs
-from harness.records import EVALUATION_COLUMNS
-from harness.seeding import RunRole, RunSeed, StudyRole, study_sequence
-from harness.store.files import sha256
-from harness.study.specs import EvaluationCell
-from harness.training.agents import Agents
+from pacebench import curricula, envs
+from pacebench.harness.learners.base import Agents
+from pacebench.harness.records import EVALUATION_COLUMNS
+from pacebench.harness.seeding import RunRole, RunSeed, StudyRole, study_sequence
+from pacebench.harness.study.specs import EvaluationCell
 
 Floats = NDArray[np.float64]
 
@@ -26,12 +25,12 @@ SIDE_CONTEXTS = 20
 
 
 @dataclass(frozen=True)
-class Examination:
-    """What an examination found.
+class EvaluationResult:
+    """What an evaluation found.
 
     Attributes:
         columns: `EVALUATION_COLUMNS` by seed position, of the seeds whose numbers are sound.
-        broken: Why a seed could not be examined, by its position.
+        broken: Why a seed could not be evaluated, by its position.
     """
 
     columns: dict[int, dict[str, list[Any]]]
@@ -51,7 +50,7 @@ class Block:
 def held_out_contexts(
     setup: envs.Setup, evaluation: EvaluationCell, distribution: str = "target"
 ) -> Floats:
-    """Returns the frozen contexts of an examination, unclipped.
+    """Returns the frozen contexts of an evaluation, unclipped.
 
     They depend on the setup, the root seed and their number alone, and a longer list begins with
     the shorter one.
@@ -68,11 +67,13 @@ def held_out_contexts(
     return gaussian.sample(count, rng)
 
 
-def examination_digest(setup: envs.Setup, evaluation: EvaluationCell) -> str:
-    """Returns a hash of the held-out contexts and of the luck of every episode."""
+def evaluation_digest(setup: envs.Setup, evaluation: EvaluationCell) -> str:
+    """Returns a hash of the held-out contexts and of the seed of every episode."""
     parts = [held_out_contexts(setup, evaluation, name) for name in ("target", "initial")]
-    luck = [_luck(evaluation, i).generate_state(4) for i in range(evaluation.contexts)]
-    return sha256(b"".join(part.tobytes() for part in (*parts, np.stack(luck))))
+    seeds = [_episode_seed(evaluation, i).generate_state(4) for i in range(evaluation.contexts)]
+    return hashlib.sha256(
+        b"".join(part.tobytes() for part in (*parts, np.stack(seeds)))
+    ).hexdigest()
 
 
 def distributions(setup: envs.Setup) -> tuple[curricula.Gaussian, curricula.Gaussian]:
@@ -88,13 +89,13 @@ def side_contexts(evaluation: EvaluationCell) -> int:
     return min(SIDE_CONTEXTS, evaluation.contexts)
 
 
-class Examiner:
+class Evaluator:
     """Examines the policies of S seeds, and leaves no trace in their training.
 
     The environment streams belong to the study and are indexed by context, so all methods and all
-    seeds face the same contexts with the same luck. The noise of stochastic policies and the
-    contexts of the current distribution come from the run's own evaluation stream, anew for each
-    point of the grid.
+    seeds face the same contexts with the same episode seeds. The noise of stochastic policies and
+    the contexts of the current distribution come from the run's own evaluation stream, anew for
+    each point of the grid.
     """
 
     def __init__(
@@ -111,19 +112,21 @@ class Examiner:
             ("current", "deterministic", side),
         )
         self.episodes = self.blocks[-1].stop
-        # Episode i of a block has luck i, whichever block it is in.
-        self._luck = [
-            _luck(evaluation, i) for block in self.blocks for i in range(block.stop - block.start)
+        # Episode i of a block has seed i, whichever block it is in.
+        self._episode_seeds = [
+            _episode_seed(evaluation, i)
+            for block in self.blocks
+            for i in range(block.stop - block.start)
         ]
 
-    def examine(
+    def evaluate(
         self,
         agents: Agents,
         paced: Sequence[curricula.Curriculum],
         point: int,
         step: int,
         rows: Sequence[int],
-    ) -> Examination:
+    ) -> EvaluationResult:
         """Plays every episode once.
 
         Args:
@@ -142,7 +145,9 @@ class Examiner:
             contexts[k] = np.concatenate([self._target, self._target, self._initial, current])
         flat = contexts.reshape(count * m, d)
         # Copies that are done begin again, unheard, until the last one is.
-        env = envs.make_batch(self.setup, count * m, self._luck * count, lambda done: flat[done])
+        env = envs.make_batch(
+            self.setup, count * m, self._episode_seeds * count, lambda done: flat[done]
+        )
         obs = env.reset(flat).reshape(count, m, -1)
         noise = np.zeros((count, m, *env.action_space.shape))
         returns, discounted = np.zeros(count * m), np.zeros(count * m)
@@ -182,7 +187,7 @@ class Examiner:
             for k in rows
             if k not in broken
         }
-        return Examination(found, {k: reason for k, reason in broken.items() if k in rows})
+        return EvaluationResult(found, {k: reason for k, reason in broken.items() if k in rows})
 
     def _columns(self, step: int, found: dict[str, NDArray[Any]]) -> dict[str, list[Any]]:
         columns = empty_evaluations()
@@ -206,16 +211,16 @@ def _mend(
         return
     bad = ~np.isfinite(array)
     for i in np.flatnonzero(bad.reshape(len(array), -1).any(axis=1) & heard).tolist():
-        broken.setdefault(i // episodes, f"An examination met a non-finite {what}.")
+        broken.setdefault(i // episodes, f"An evaluation met a non-finite {what}.")
     array[bad] = 0.0
 
 
 def empty_evaluations() -> dict[str, list[Any]]:
-    """Returns the columns of an examination without episodes."""
+    """Returns the columns of an evaluation without episodes."""
     return {name: [] for name in EVALUATION_COLUMNS}
 
 
-def _luck(evaluation: EvaluationCell, index: int) -> np.random.SeedSequence:
+def _episode_seed(evaluation: EvaluationCell, index: int) -> np.random.SeedSequence:
     return study_sequence(evaluation.root, StudyRole.EPISODES, _EPISODES, index)
 
 

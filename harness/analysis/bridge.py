@@ -6,19 +6,18 @@ from collections.abc import Mapping
 
 import pandas as pd
 
-from harness.errors import UserError
-from harness.freeze import comparisons
-from harness.report.units import LEAST_REPLICATES
-from harness.scores import Scale
-from harness.statistics.missing import STEPS, Range
-from harness.statistics.specification import (
+from pacebench.harness.analysis.scores import Scale
+from pacebench.harness.analysis.units import LEAST_REPLICATES
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics.missing import STEPS, Range
+from pacebench.harness.statistics.specification import (
     EXPLORATORY_BELOW,
     NORMALISED,
     SUCCESS,
     SUITE,
     StatisticsSpec,
 )
-from harness.study.models import Study
+from pacebench.harness.study.models import Study
 
 # The study file's estimands → the statistics' columns; an IQM aggregates runs, so it has none.
 COLUMNS = {
@@ -84,7 +83,7 @@ def specification(
     return StatisticsSpec(
         control=study.control,
         runs=planned,
-        comparisons=comparisons(study),
+        comparisons=study.comparisons,
         estimands=tuple(estimands),
         primary=COLUMNS[said.primary],
         scopes=(SUITE,) if suite else ("setups",),

@@ -1,8 +1,8 @@
 """Chooses a learner's settings for a setup on its *initial* distribution, and writes them down.
 
-    python -m harness.learners.select point-mass-2
+    python -m pacebench.harness.tuning.learner_settings point-mass-2
 
-No curriculum takes part: every candidate trains on the initial distribution and is examined on it.
+No curriculum takes part: every candidate trains on the initial distribution and is evaluated on it.
 The candidates are declared here, before they are tried; the best mean return wins, the one tried
 first on a tie. Seeds come from the tuning branch, which no study's evaluation uses. What was chosen
 is then frozen for all curricula.
@@ -21,13 +21,20 @@ from typing import Any
 
 import numpy as np
 
-import envs
-from harness import learners
-from harness.records import RunResult, Status
-from harness.seeding import RunSeed, StudyRole
-from harness.study.specs import Cell, CurriculumCell, EvaluationCell, LearnerCell, ScheduleCell
-from harness.training import train
+from pacebench import envs
+from pacebench.harness import learners
+from pacebench.harness.records import RunResult, Status
+from pacebench.harness.seeding import RunSeed, StudyRole
+from pacebench.harness.study.specs import (
+    Cell,
+    CurriculumCell,
+    EvaluationCell,
+    LearnerCell,
+    ScheduleCell,
+)
+from pacebench.harness.training import train
 
+_COMMAND = "python -m pacebench.harness.tuning.learner_settings"
 SETTINGS = Path(__file__).with_name("settings.json")
 
 # Per environment: what is fixed, what is tried, and for how many steps. A rollout of point-mass is
@@ -81,7 +88,7 @@ def train_on_initial(
     learner: str = "ppo",
     contexts: int = 100,
 ) -> list[RunResult]:
-    """Trains on a setup's initial distribution and examines there, at the end only."""
+    """Trains on a setup's initial distribution and evaluates there, at the end only."""
     kind = learners.get(learner)
     checked = kind.Params.model_validate({"gamma": envs.setup(setup).gamma, **params})
     with initial_only(setup) as easy:
@@ -135,7 +142,7 @@ def select(setup: str, seeds: int, root: int, budget: int | None = None) -> dict
         "budget": steps,
         "seeds": seeds,
         "root": root,
-        "command": f"python -m harness.learners.select {setup} --seeds {seeds} --root {root}",
+        "command": f"{_COMMAND} {setup} --seeds {seeds} --root {root}",
         "tried": tried,
     }
 

@@ -7,14 +7,14 @@ from datetime import datetime
 
 import pandas as pd
 
-from harness import freeze
-from harness.freeze import Frozen
-from harness.report.view import History
-from harness.scores import planned
-from harness.study.models import Study
+from pacebench.harness.analysis import freeze
+from pacebench.harness.analysis.freeze import Frozen
+from pacebench.harness.analysis.history import History
+from pacebench.harness.analysis.scores import planned
+from pacebench.harness.study.models import Study
 
 
-def departures(
+def deviations(
     frozen: Frozen | None, study: Study, runs: pd.DataFrame, history: History
 ) -> list[str]:
     """Returns one sentence for every way in which the data could have shaped the plan.

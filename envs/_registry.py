@@ -1,1 +1,0 @@
-../curricula/_registry.py

@@ -1,0 +1,1 @@
+"""What the records say: scores, plans, comparisons and verdicts."""

@@ -1,0 +1,60 @@
+"""What a study's ledger says: who looked when, what was known by then, what had to be repeated."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pacebench.harness.records import Status
+from pacebench.harness.store.ledger import Ledger
+
+REPORT_EVENT = "report"
+SHARE_EVENT = "share"
+# Events after which a run's outcome is known.
+_ENDS = ("finish", "failure")
+
+
+@dataclass(frozen=True)
+class History:
+    """What the study's diary says.
+
+    Attributes:
+        looks: Numbers of runs per cell at which the data were looked at before.
+        reports: How many reports were made before this one.
+        retries: Runs that were started again after an infrastructure failure.
+        quarantined: Runs that were set aside as damaged.
+        ended: When the outcome of a run was first known, by run.
+        sources: The study that a run was taken over from, by run.
+    """
+
+    looks: tuple[int, ...] = ()
+    reports: int = 0
+    retries: int = 0
+    quarantined: int = 0
+    ended: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+def history_of(ledger: Ledger) -> History:
+    """Returns what the diary says about looks, ends, retries and damaged runs."""
+    entries = ledger.read()
+    ended: dict[str, str] = {}
+    for entry in entries:
+        if entry.get("event") in _ENDS and entry.get("status") != Status.INFRASTRUCTURE:
+            ended.setdefault(str(entry.get("run")), str(entry["time"]))
+    reports = [entry for entry in entries if entry.get("event") == REPORT_EVENT]
+    looks = {int(n) for entry in reports for n in entry.get("runs_known", ()) if int(n) > 0}
+    counts = Counter(entry.get("event") for entry in entries)
+    return History(
+        looks=tuple(sorted(looks)),
+        reports=len(reports),
+        retries=counts["retry"],
+        quarantined=counts["quarantine"],
+        ended=ended,
+        sources={
+            str(entry["run"]): str(entry["source"])
+            for entry in entries
+            if entry.get("event") == SHARE_EVENT
+        },
+    )

@@ -1,0 +1,1 @@
+"""The studies that are shipped: `pacebench run quick` finds studies/quick.yaml here."""
