@@ -9,7 +9,7 @@ import typer
 
 
 def check(
-    study: Annotated[Path, typer.Argument(help="The study file.")],
+    study: Annotated[Path, typer.Argument(help="The study file, or the name of a shipped one.")],
     json_: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
     estimate: Annotated[
         bool, typer.Option(help="Time a few seconds of training for the estimate.")

@@ -9,7 +9,7 @@ import typer
 
 
 def freeze(
-    study: Annotated[Path, typer.Argument(help="The study file.")],
+    study: Annotated[Path, typer.Argument(help="The study file, or the name of a shipped one.")],
     amend: Annotated[
         str | None,
         typer.Option(help="Why the plan is changed; the report lists it as a deviation."),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def plan(
-    study: Annotated[Path, typer.Argument(help="The study file.")],
+    study: Annotated[Path, typer.Argument(help="The study file, or the name of a shipped one.")],
     pilot: Annotated[
         Path | None, typer.Option(help="Results folder of a pilot, run with another root seed.")
     ] = None,

@@ -9,7 +9,7 @@ import typer
 
 
 def run(
-    study: Annotated[Path, typer.Argument(help="The study file.")],
+    study: Annotated[Path, typer.Argument(help="The study file, or the name of a shipped one.")],
     executor: Annotated[
         str, typer.Option(help="Where batches run: local, ray or slurm.")
     ] = "local",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterator, Mapping
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, get_args
 
@@ -21,12 +22,20 @@ def load_study(path: str | Path) -> Study:
     """Reads and validates a study file.
 
     Args:
-        path: A YAML file; see studies/ for examples and `pacebench schema` for the format.
+        path: A YAML file, or the name of a shipped study; see studies/ for examples and
+            `pacebench schema` for the format.
 
     Raises:
         UserError: With one sentence for each mistake in the file.
     """
-    return validate(read_document(Path(path)))
+    path = Path(path)
+    return validate(read_document(path if path.exists() else _shipped(path)))
+
+
+def _shipped(path: Path) -> Path:
+    """Returns the file of the shipped study that is called so; `path` itself where none is."""
+    shipped = Path(str(files("pacebench.studies"))) / f"{path}.yaml"
+    return shipped if path.name == str(path) and shipped.exists() else path
 
 
 def validate(document: Document) -> Study:

@@ -146,7 +146,7 @@ def test_a_setup_of_ones_own() -> None:
     [
         ("nowhere_to_be_found:Batch", "cannot be imported"),
         ("pacebench.envs.point_mass:Nothing", "cannot be imported"),
-        ("envs.errors:SetupError", "is no envs.BatchEnv"),
+        ("pacebench.envs.errors:SetupError", "is no envs.BatchEnv"),
     ],
 )
 def test_environments_that_are_none_are_refused(environment: str, sentence: str) -> None:

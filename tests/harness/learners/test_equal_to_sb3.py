@@ -13,6 +13,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 from pacebench import envs
 from pacebench.harness import learners
+from pacebench.harness.learners.base import EnvStep
 from pacebench.harness.learners.batched.agents import BatchedPPO
 from pacebench.harness.learners.ppo import PPOParams
 from pacebench.harness.learners.sb3_agents import PPOAgent
@@ -20,7 +21,7 @@ from pacebench.harness.learners.sb3_env import TrainingVecEnv
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.study.specs import ScheduleCell
 from pacebench.harness.training.scheduler import CurriculumScheduler
-from pacebench.harness.training.training_envs import Step, TrainingEnvs
+from pacebench.harness.training.training_envs import TrainingEnvs
 from tests.harness.training.cells import curriculum_of
 
 COPIES, STEPS = 8, 112
@@ -38,18 +39,18 @@ class Recorded:
     before: dict[str, NDArray[np.float32]]
     after: dict[str, NDArray[np.float32]]
     first_obs: NDArray[np.float64]
-    steps: list[Step]
+    steps: list[EnvStep]
     noise: NDArray[np.float32]
     orders: list[NDArray[np.int64]]
     buffer: dict[str, NDArray[np.float32]]
 
 
 class _RecordingPractice(TrainingEnvs):
-    recorded: list[Step]
+    recorded: list[EnvStep]
 
-    def step(self, actions: NDArray[np.floating]) -> Step:
+    def step(self, actions: NDArray[np.floating]) -> EnvStep:
         step = super().step(actions)
-        self.recorded.append(Step(*map(_seen, step)))
+        self.recorded.append(EnvStep(*map(_seen, step)))
         return step
 
 
@@ -70,10 +71,10 @@ class _Replay:
         self.restarted = list(range(len(self.recordings)))
         self._steps = iter(range(STEPS))
 
-    def step(self, actions: NDArray[np.floating]) -> Step:
+    def step(self, actions: NDArray[np.floating]) -> EnvStep:
         t = next(self._steps)
         parts = zip(*(r.steps[t] for r in self.recordings), strict=True)
-        return Step(*(np.concatenate(part) for part in parts))
+        return EnvStep(*(np.concatenate(part) for part in parts))
 
 
 class _Scripted:

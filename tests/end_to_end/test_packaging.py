@@ -1,0 +1,89 @@
+"""The wheel: whole, and at home in a laboratory that has an `envs` and a `harness` of its own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+FOLDERS = ("curricula", "envs", "harness", "studies")
+
+
+def _run(*command: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=cwd, env={**os.environ, **env}, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site-packages with our wheel beside other people's `envs`, `curricula` and `harness`."""
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"
+    source.mkdir()
+    for name in (*FOLDERS, "pyproject.toml", "README.md", "LICENSE"):
+        there = ROOT / name
+        if there.is_dir():
+            shutil.copytree(there, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(there, source / name)
+    target = folder / "site"
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(target))
+    done = _run(*pip, str(source), cwd=folder)
+    assert done.returncode == 0, done.stderr
+    for name in ("envs", "curricula", "harness"):
+        (target / name).mkdir()
+        (target / name / "__init__.py").write_text(f"OWNER = 'somebody else: {name}'\n")
+    return target
+
+
+def test_every_package_is_listed() -> None:
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    found = {
+        f"pacebench.{init.parent.relative_to(ROOT).as_posix().replace('/', '.')}"
+        for name in FOLDERS
+        for init in (ROOT / name).rglob("__init__.py")
+    }
+    # The registry stands in curricula/ and is installed beside it.
+    found = found - {"pacebench.curricula._registry"} | {"pacebench.registry"}
+    assert set(listed["packages"]) == found
+
+
+def test_the_wheel_lives_beside_other_packages_of_the_same_names(
+    site: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "envs").mkdir()
+    (tmp_path / "envs" / "__init__.py").write_text("OWNER = 'the laboratory'\n")
+    code = (
+        "import envs, harness\n"
+        "from pacebench import curricula, envs as ours\n"
+        "print(envs.OWNER, '|', harness.OWNER, '|', curricula.__file__)\n"
+        "print(len(curricula.names()), len(ours.names()), ours.make('point-mass-1').reset())\n"
+    )
+    done = _run(sys.executable, "-c", code, cwd=tmp_path, PYTHONPATH=str(site))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("the laboratory | somebody else: harness |")
+    assert str(site / "pacebench" / "curricula") in done.stdout
+
+
+def test_shipped_studies_are_found_by_name_from_an_empty_folder(site: Path, tmp_path: Path) -> None:
+    command = (sys.executable, "-m", "pacebench.harness", "check", "quick", "--no-estimate")
+    done = _run(*command, cwd=tmp_path, PYTHONPATH=str(site))
+    assert done.returncode == 0, done.stderr
+    assert "30 runs" in done.stdout
+    missing = _run(*command[:-2], "quikc", cwd=tmp_path, PYTHONPATH=str(site))
+    assert missing.returncode == 2
+    assert "no such file" in missing.stderr
+
+
+@pytest.mark.parametrize("name", ["curricula", "envs", "harness"])
+def test_a_checkout_gives_no_second_copy(name: str) -> None:
+    done = _run(sys.executable, "-c", f"import {name}", cwd=ROOT)
+    assert done.returncode == 1
+    assert f"pacebench.{name} is its name" in done.stderr
