@@ -36,8 +36,8 @@ from pacebench.harness.study.specs import (
     LearnerCell,
     ScheduleCell,
 )
-from pacebench.harness.training.loop import Batch
-from pacebench.harness.training.resolved import Task
+from pacebench.harness.training.loop import TrainingBatch
+from pacebench.harness.training.resolved import ResolvedCell
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 SETUPS = ("point-mass-2", "ball-catching", "lunar-lander")
@@ -45,7 +45,7 @@ ROUNDS = 5
 SEEDS = (1, 2, 5, 10, 20, 40)
 
 
-def make_batch(setup: str, learner: str, seeds: int) -> Batch:
+def make_batch(setup: str, learner: str, seeds: int) -> TrainingBatch:
     """A batch that never gets as far as an evaluation."""
     params = learners.get(learner).Params.model_validate(learners.get(learner).defaults(setup))
     budget = 10**12
@@ -60,16 +60,16 @@ def make_batch(setup: str, learner: str, seeds: int) -> Batch:
         versions={},
     )
     chosen = [RunSeed(root=0, index=i) for i in range(seeds)]
-    return Batch(Task.of(cell), chosen, [None] * seeds, NoHooks())
+    return TrainingBatch(ResolvedCell.of(cell), chosen, [None] * seeds, NoHooks())
 
 
-def steps_per_second(batch: Batch, iterations: int) -> float:
+def steps_per_second(batch: TrainingBatch, iterations: int) -> float:
     """Environment steps per second of processor time, over all seeds."""
     started = time.process_time()
     for _ in range(iterations):
         batch.advance()
     spent = time.process_time() - started
-    return iterations * batch.task.rollout_steps * len(batch.seeds) / spent
+    return iterations * batch.resolved.rollout_steps * len(batch.seeds) / spent
 
 
 def compare_with_sb3(setup: str, seeds: int = 10) -> None:
@@ -89,7 +89,7 @@ def compare_with_sb3(setup: str, seeds: int = 10) -> None:
         )
     ratio = statistics.median(a / b for a, b in zip(fast, slow, strict=True))
     spread = [a / b for a, b in zip(fast, slow, strict=True)]
-    print(f"{setup}: {ours.task.params}")
+    print(f"{setup}: {ours.resolved.params}")
     print(f"  ppo, {seeds} seeds: {statistics.median(fast):>9,.0f} steps/s  ({shares[0]})")
     print(f"  sb3-ppo, 1 seed:  {statistics.median(slow):>9,.0f} steps/s  ({shares[1]})")
     print(f"  ratio {ratio:.1f} (from {min(spread):.1f} to {max(spread):.1f} in {ROUNDS} rounds)")

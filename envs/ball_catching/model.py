@@ -40,7 +40,7 @@ def load_model() -> mujoco.MjModel:
     return model
 
 
-class Outcome(NamedTuple):
+class CatchOutcome(NamedTuple):
     """What one control step led to in each copy.
 
     Attributes:
@@ -86,7 +86,7 @@ class Simulator:
     def __setstate__(self, sizes: dict[str, Any]) -> None:
         self._prepare(**sizes)
 
-    def advance(self, state: Floats, velocities: Floats) -> Outcome:
+    def advance(self, state: Floats, velocities: Floats) -> CatchOutcome:
         """Advances `state` (N, 28) by one control step of commanded joint `velocities` (N, 5)."""
         self._control[:, :, FREE_JOINTS] = velocities[:, None, :]
         self._rollout.rollout(
@@ -111,4 +111,4 @@ class Simulator:
             # A ball at rest has no direction; tiny keeps its alignment at zero.
             speed = max(np.sqrt(velocity @ velocity), np.finfo(np.float64).tiny)
             alignment[i] = self._sensors[i, last[i], _NORMAL] @ velocity / speed
-        return Outcome(self._states[self._rows, last], touched, caught, alignment)
+        return CatchOutcome(self._states[self._rows, last], touched, caught, alignment)

@@ -8,21 +8,21 @@ from datetime import datetime
 import pandas as pd
 
 from pacebench.harness.analysis import freeze
-from pacebench.harness.analysis.freeze import Frozen
+from pacebench.harness.analysis.freeze import PlanHistory
 from pacebench.harness.analysis.history import History
 from pacebench.harness.analysis.scores import planned
 from pacebench.harness.study.models import Study
 
 
 def deviations(
-    frozen: Frozen | None, study: Study, runs: pd.DataFrame, history: History
+    frozen: PlanHistory | None, study: Study, runs: pd.DataFrame, history: History
 ) -> list[str]:
     """Returns one sentence for every way in which the data could have shaped the plan.
 
     Args:
         frozen: The frozen plan, if there is one.
         study: The study as it is now.
-        runs: `Results.runs`.
+        runs: `ResultFrames.runs`.
         history: What the diary says.
     """
     if frozen is None:
@@ -39,7 +39,7 @@ def deviations(
     return said
 
 
-def _known_before(frozen: Frozen, runs: pd.DataFrame, history: History) -> set[str]:
+def _known_before(frozen: PlanHistory, runs: pd.DataFrame, history: History) -> set[str]:
     """Returns the planned runs whose outcome existed before the plan in force.
 
     A run taken over from another study brings the time at which it finished there; one that was
@@ -55,7 +55,7 @@ def _known_before(frozen: Frozen, runs: pd.DataFrame, history: History) -> set[s
     return {run for run, time in times if datetime.fromisoformat(time) < froze}
 
 
-def _too_late(frozen: Frozen, known: set[str], total: int, history: History) -> str:
+def _too_late(frozen: PlanHistory, known: set[str], total: int, history: History) -> str:
     sources = Counter(history.sources[run] for run in known if run in history.sources)
     taken = "; ".join(f"{n} taken over from {name}" for name, n in sorted(sources.items()))
     return (

@@ -70,7 +70,7 @@ class Amendment:
 
 
 @dataclass(frozen=True)
-class Frozen:
+class PlanHistory:
     """A study's frozen plan with its history.
 
     Attributes:
@@ -147,7 +147,7 @@ def plan_of(study: Study) -> dict[str, Any]:
     }
 
 
-def load(folder: Path) -> Frozen | None:
+def load(folder: Path) -> PlanHistory | None:
     """Returns the frozen plan of a results folder, or None where it was never frozen.
 
     Raises:
@@ -166,10 +166,10 @@ def load(folder: Path) -> Frozen | None:
         raise UserError(f"{path}: is not a frozen plan of ours; restore it.") from None
     if not versions:
         raise UserError(f"{path}: holds no plan; restore it.")
-    return Frozen(versions)
+    return PlanHistory(versions)
 
 
-def freeze(study: Study, folder: Path | None = None, *, amend: str | None = None) -> Frozen:
+def freeze(study: Study, folder: Path | None = None, *, amend: str | None = None) -> PlanHistory:
     """Freezes a study's plan, or adds an amended version of it.
 
     Freezing an unchanged study again changes nothing.
@@ -204,7 +204,7 @@ def freeze(study: Study, folder: Path | None = None, *, amend: str | None = None
         dirty=dirty,
         elsewhere=_elsewhere(study, folder),
     )
-    frozen = Frozen((*(known.versions if known else ()), version))
+    frozen = PlanHistory((*(known.versions if known else ()), version))
     plain = [{**asdict(v), "frozen": v.frozen.to_dict()} for v in frozen.versions]
     text = json.dumps({"format": 1, "versions": plain}, indent=1, ensure_ascii=False)
     make_folder(folder)
@@ -214,7 +214,7 @@ def freeze(study: Study, folder: Path | None = None, *, amend: str | None = None
     return frozen
 
 
-def check(study: Study, folder: Path | None = None) -> Frozen | None:
+def check(study: Study, folder: Path | None = None) -> PlanHistory | None:
     """Refuses a study that was frozen and has changed since without being amended.
 
     Args:
@@ -236,7 +236,7 @@ def check(study: Study, folder: Path | None = None) -> Frozen | None:
     return known
 
 
-def undeclared(frozen: Frozen, study: Study) -> tuple[Deviation, ...]:
+def undeclared(frozen: PlanHistory, study: Study) -> tuple[Deviation, ...]:
     """Returns how a study differs from its plan in force."""
     return deviations(frozen.versions[-1].frozen, json.loads(json.dumps(plan_of(study))))
 

@@ -22,7 +22,7 @@ from pacebench.harness.errors import UserError
 from pacebench.harness.seeding import StudyRole, study_sequence
 from pacebench.harness.statistics.power import (
     RECOMMENDED,
-    Plan,
+    SampleSizePlan,
     minimum_detectable_effect,
     plan,
     runs_needed,
@@ -79,7 +79,7 @@ class Forecast:
     power: float
     paired: bool = False
     spreads: tuple[Spread, ...] = ()
-    scopes: Mapping[str, Plan] | None = None
+    scopes: Mapping[str, SampleSizePlan] | None = None
 
     def notes(self) -> tuple[str, ...]:
         """Returns what holds whatever the spread."""
@@ -181,7 +181,7 @@ def _column(study: Study) -> str:
 
 def _from_pilot(
     study: Study, folder: Path, power: float, scopes: tuple[str, ...]
-) -> dict[str, Plan]:
+) -> dict[str, SampleSizePlan]:
     results = load_results(folder)
     own = {run.run_id() for cell in expand(study) for run in cell.runs()}
     refuse_overlap(folder, set(results.runs["run_id"]), study.name, own)

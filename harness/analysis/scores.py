@@ -34,7 +34,7 @@ CVAR_SHARE = 0.2
 KEY = ["label", "run_id"]
 
 
-class Results(Protocol):
+class ResultFrames(Protocol):
     """What `harness.load_results` returns, as far as it is needed here."""
 
     @property
@@ -121,7 +121,7 @@ def planned(runs: pd.DataFrame) -> pd.DataFrame:
     return runs[runs["current"] & (runs["role"] == "evaluate")].reset_index(drop=True)
 
 
-def target_curves(results: Results, study: Study, scales: Mapping[str, Scale]) -> pd.DataFrame:
+def target_curves(results: ResultFrames, study: Study, scales: Mapping[str, Scale]) -> pd.DataFrame:
     """Returns the target score of every planned run at every point of the evaluation grid.
 
     The deterministic policy is evaluated on the held-out target contexts. After a run failed by its
@@ -168,7 +168,7 @@ def target_curves(results: Results, study: Study, scales: Mapping[str, Scale]) -
 
 
 def score_runs(
-    results: Results,
+    results: ResultFrames,
     study: Study,
     scales: Mapping[str, Scale],
     curves: pd.DataFrame | None = None,
@@ -239,7 +239,9 @@ def _areas(curves: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*KEY, "auc"]).astype({"auc": np.float64})
 
 
-def _worst_contexts(results: Results, table: pd.DataFrame, study: Study, step: int) -> pd.DataFrame:
+def _worst_contexts(
+    results: ResultFrames, table: pd.DataFrame, study: Study, step: int
+) -> pd.DataFrame:
     """Returns each measured run's CVaR, after checking that its evaluation is complete."""
     episodes = _target_episodes(results.evaluations)
     episodes = episodes[episodes["step"] == step]

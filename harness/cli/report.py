@@ -19,7 +19,9 @@ _STYLES = {"better": "green", "worse": "red", "equivalent": "blue", "inconclusiv
 
 
 def report(
-    study: Annotated[Path, typer.Argument(help="A study: its file, shipped name or results folder.")],
+    study: Annotated[
+        Path, typer.Argument(help="A study: its file, shipped name or results folder.")
+    ],
     results: Annotated[Path, typer.Option(help="Where results are kept.")] = Path("results"),
     out: Annotated[
         Path | None, typer.Option(help="Where to write (default: report/ beside the results).")

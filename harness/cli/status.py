@@ -9,7 +9,9 @@ import typer
 
 
 def status(
-    study: Annotated[Path, typer.Argument(help="A study: its file, shipped name or results folder.")],
+    study: Annotated[
+        Path, typer.Argument(help="A study: its file, shipped name or results folder.")
+    ],
     results: Annotated[Path, typer.Option(help="Where results are kept.")] = Path("results"),
     json_: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
 ) -> None:

@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from pacebench.harness.tuning.launch import Progress
+    from pacebench.harness.tuning.launch import SearchProgress
     from pacebench.harness.tuning.record import TuningRecord
 
 
@@ -50,7 +50,7 @@ def tune(
     )
     said: set[tuple[str, int]] = set()
 
-    def lines(progress: list[Progress]) -> None:
+    def lines(progress: list[SearchProgress]) -> None:
         for part in progress:
             key = (part.search.name, part.done)
             if part.done and key not in said:
@@ -80,7 +80,7 @@ def tune(
     typer.echo(f"Tuned study: {summary.study_file} (run it with pacebench run)")
 
 
-def _table(progress: list[Progress]) -> Table:
+def _table(progress: list[SearchProgress]) -> Table:
     from rich.table import Table
     from rich.text import Text
 

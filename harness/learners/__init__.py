@@ -6,7 +6,7 @@ A learner is registered by name; outside packages add theirs in the entry-point 
 
 from __future__ import annotations
 
-from pacebench.harness.learners.base import Capabilities, Learner, LearnerParams
+from pacebench.harness.learners.base import Learner, LearnerCapabilities, LearnerParams
 from pacebench.harness.learners.ppo import PPO, PPOParams
 from pacebench.harness.learners.registry import get, names, origin, register, unregister
 from pacebench.harness.learners.sb3 import SB3PPO, SB3SAC, SACParams
@@ -15,8 +15,8 @@ __all__ = [
     "PPO",
     "SB3PPO",
     "SB3SAC",
-    "Capabilities",
     "Learner",
+    "LearnerCapabilities",
     "LearnerParams",
     "PPOParams",
     "SACParams",

@@ -99,7 +99,7 @@ class Agents(Protocol):
 
 
 @dataclass(frozen=True)
-class Capabilities:
+class LearnerCapabilities:
     """What a learner can do; checked before a study is launched.
 
     Attributes:
@@ -135,7 +135,7 @@ class Learner(ABC):
     name: ClassVar[str]
     doc: ClassVar[str]
     Params: ClassVar[type[LearnerParams]]
-    capabilities: ClassVar[Capabilities]
+    capabilities: ClassVar[LearnerCapabilities]
 
     @classmethod
     def defaults(cls, setup: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
-from pacebench.harness.learners.base import Capabilities, Learner, LearnerParams
+from pacebench.harness.learners.base import Learner, LearnerCapabilities, LearnerParams
 from pacebench.harness.learners.registry import register
 from pacebench.harness.seeding import RunSeed
 
@@ -62,7 +62,7 @@ class PPO(Learner):
         "PPO with Stable-Baselines3's semantics; trains all seeds of a cell in one tensor program."
     )
     Params: ClassVar[type[LearnerParams]] = PPOParams
-    capabilities: ClassVar[Capabilities] = Capabilities(
+    capabilities: ClassVar[LearnerCapabilities] = LearnerCapabilities(
         batched_seeds=True, critic=True, checkpoints=True, on_policy=True
     )
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from pacebench.harness.learners.base import Capabilities, Learner, LearnerParams
+from pacebench.harness.learners.base import Learner, LearnerCapabilities, LearnerParams
 from pacebench.harness.learners.ppo import PPO, PPOParams
 from pacebench.harness.learners.registry import register
 from pacebench.harness.seeding import RunSeed
@@ -56,7 +56,7 @@ class SB3PPO(PPO):
 
     doc: ClassVar[str] = "Stable-Baselines3's PPO, one seed at a time: the reference for 'ppo'."
     Params: ClassVar[type[LearnerParams]] = PPOParams
-    capabilities: ClassVar[Capabilities] = Capabilities(
+    capabilities: ClassVar[LearnerCapabilities] = LearnerCapabilities(
         batched_seeds=False, critic=True, checkpoints=True, on_policy=True
     )
 
@@ -88,7 +88,7 @@ class SB3SAC(Learner):
     Params: ClassVar[type[LearnerParams]] = SACParams
     # Its replay buffer would make every checkpoint hundreds of megabytes; and its Q-function is
     # not the state value that `value_signal: critic` means.
-    capabilities: ClassVar[Capabilities] = Capabilities(
+    capabilities: ClassVar[LearnerCapabilities] = LearnerCapabilities(
         batched_seeds=False, critic=False, checkpoints=False, on_policy=False
     )
 

@@ -6,14 +6,14 @@ from typing import Any
 
 from pacebench.harness.overhead.words import clock_name, duration, factor, percent
 from pacebench.harness.report.tables import Column, Table, fixed, number
-from pacebench.harness.statistics.verdicts import Outcome
+from pacebench.harness.statistics.verdicts import VerdictKind
 
 Finding = dict[str, Any]
 
 _TONES = {
-    "slower": Outcome.WORSE.value,
-    "faster": Outcome.BETTER.value,
-    "inconclusive": Outcome.INCONCLUSIVE.value,
+    "slower": VerdictKind.WORSE.value,
+    "faster": VerdictKind.BETTER.value,
+    "inconclusive": VerdictKind.INCONCLUSIVE.value,
 }
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from pacebench.envs.setup import Setup
-from pacebench.harness.analysis.freeze import Frozen
+from pacebench.harness.analysis.freeze import PlanHistory
 from pacebench.harness.analysis.history import History
 from pacebench.harness.analysis.scores import Scale
 from pacebench.harness.report.canvas import Canvas
@@ -74,7 +74,7 @@ class ReportData:
     updates: pd.DataFrame
     retired: int
     analysis: Analysis
-    frozen: Frozen | None
+    frozen: PlanHistory | None
     history: History
     provenance: Sequence[tuple[str, str]] = ()
     notes: Sequence[str] = ()

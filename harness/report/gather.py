@@ -9,11 +9,11 @@ from pacebench import envs
 from pacebench.envs.setup import Setup
 from pacebench.harness.analysis.bridge import run_table, specification
 from pacebench.harness.analysis.deviations import deviations
-from pacebench.harness.analysis.freeze import Frozen
+from pacebench.harness.analysis.freeze import PlanHistory
 from pacebench.harness.analysis.history import History
 from pacebench.harness.analysis.scores import (
     UNRESOLVED,
-    Results,
+    ResultFrames,
     planned,
     scale_of,
     score_runs,
@@ -24,7 +24,7 @@ from pacebench.harness.report.data import ReportData
 from pacebench.harness.seeding import StudyRole, study_sequence
 from pacebench.harness.statistics.analysis import analyse
 from pacebench.harness.store.ledger import now
-from pacebench.harness.store.load import Results as StoredResults
+from pacebench.harness.store.load import Results
 from pacebench.harness.store.manifest import Manifest
 from pacebench.harness.store.provenance import (
     REPORT_PACKAGES,
@@ -39,11 +39,11 @@ from pacebench.harness.tuning.record import TuningRecord, read_record
 
 
 def report_data(
-    results: Results,
+    results: ResultFrames,
     study: Study,
     setups: Mapping[str, Setup],
     *,
-    frozen: Frozen | None = None,
+    frozen: PlanHistory | None = None,
     history: History | None = None,
     provenance: Sequence[tuple[str, str]] = (),
     notes: Sequence[str] = (),
@@ -159,9 +159,7 @@ def look_of(view: ReportData) -> list[int]:
     return sorted({int(counts.min()), int(counts.max())})
 
 
-def provenance_of(
-    results: StoredResults, ledger_path: Path, history: History
-) -> list[tuple[str, str]]:
+def provenance_of(results: Results, ledger_path: Path, history: History) -> list[tuple[str, str]]:
     """Returns where results and report come from; the only part of a report that may change."""
     manifest = results.manifest
     rows = [("digest of the study file", manifest.plan_digest)]

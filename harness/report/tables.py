@@ -38,7 +38,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """One cell as the page needs it."""
 
     text: str
@@ -71,10 +71,13 @@ class Table:
         """The columns that are shown."""
         return [column for column in self.columns if column.where != "csv"]
 
-    def cells(self) -> list[list[Cell]]:
+    def cells(self) -> list[list[TableCell]]:
         """Returns the shown cells row by row."""
         return [
-            [Cell(shown(c, row.get(c.key)), _sort_key(row.get(c.key)), c) for c in self.visible]
+            [
+                TableCell(shown(c, row.get(c.key)), _sort_key(row.get(c.key)), c)
+                for c in self.visible
+            ]
             for row in self.rows
         ]
 

@@ -46,9 +46,9 @@ def available_workers() -> int:
 
 
 def _rollout_steps(cell: Cell) -> int:
-    from pacebench.harness.training.resolved import Task
+    from pacebench.harness.training.resolved import ResolvedCell
 
-    return Task.of(cell).rollout_steps
+    return ResolvedCell.of(cell).rollout_steps
 
 
 def _training_rates(cell: Cell, seeds: int) -> tuple[float, float]:
@@ -83,9 +83,9 @@ def _training_rates(cell: Cell, seeds: int) -> tuple[float, float]:
 
 def _update_seconds(cell: Cell) -> float:
     """Returns the median seconds of one update of the cell's curriculum."""
-    from pacebench.harness.training.resolved import Task
+    from pacebench.harness.training.resolved import ResolvedCell
 
-    curriculum = Task.of(cell).curriculum()
+    curriculum = ResolvedCell.of(cell).curriculum()
     rng = np.random.default_rng(0)
     threshold = cell.curriculum.threshold or 0.0
     seconds = []

@@ -25,7 +25,7 @@ from pacebench.harness.statistics.scores import Scores
 from pacebench.harness.statistics.sequential import schedule
 from pacebench.harness.statistics.specification import SUITE, StatisticsSpec
 from pacebench.harness.statistics.survival import restrict
-from pacebench.harness.statistics.table import Table
+from pacebench.harness.statistics.table import RunTable
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +117,7 @@ def analyse(
     ranges = spec.full_ranges(setups)
     completion = complete(frame, planned, spec.estimands, ranges)
     root = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
-    table = Table(spec, completion, ranges, methods, setups, root)
+    table = RunTable(spec, completion, ranges, methods, setups, root)
     known = min((c.planned - c.unresolved for c in completion.accounting), default=0)
     alpha, reasons = _look(spec, known, looks_taken, deviations)
     level = 1 - alpha
@@ -184,7 +184,7 @@ def _look(
 
 
 def _estimates(
-    table: Table, level: float
+    table: RunTable, level: float
 ) -> tuple[tuple[Estimate, ...], dict[tuple[str, str, str], Scores]]:
     found: list[Estimate] = []
     known: dict[tuple[str, str, str], Scores] = {}
@@ -208,7 +208,7 @@ def _estimates(
     return tuple(found), known
 
 
-def _with_unknown(table: Table, item: Estimate) -> Estimate:
+def _with_unknown(table: RunTable, item: Estimate) -> Estimate:
     unresolved = table.unresolved(item.scope, item.method)
     if unresolved == 0:
         return item

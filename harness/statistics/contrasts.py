@@ -14,7 +14,7 @@ from pacebench.harness.statistics.interval import Interval, RefusedIntervalError
 from pacebench.harness.statistics.power import minimum_detectable_effect, runs_needed
 from pacebench.harness.statistics.scores import Scores, aligned
 from pacebench.harness.statistics.specification import SUCCESS, StatisticsSpec
-from pacebench.harness.statistics.verdicts import Outcome, Verdict
+from pacebench.harness.statistics.verdicts import Verdict, VerdictKind
 
 Bounds = tuple[float, float]
 
@@ -232,7 +232,7 @@ def needed(comparison: Comparison, spec: StatisticsSpec, alpha: float) -> int | 
         return None
 
 
-def withhold(observed: Outcome, extremes: list[Outcome] | None, unresolved: int) -> str:
+def withhold(observed: VerdictKind, extremes: list[VerdictKind] | None, unresolved: int) -> str:
     """Returns why unknown runs forbid a verdict, or nothing.
 
     Args:

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from pacebench.harness.statistics.simulation import LEVEL, Cell, cells
+from pacebench.harness.statistics.simulation import LEVEL, CoverageCell, cells
 
-Table = dict[Cell, list[dict[str, Any]]]
+CoverageTable = dict[CoverageCell, list[dict[str, Any]]]
 
 
-def write(path: Path, table: Table) -> None:
+def write(path: Path, table: CoverageTable) -> None:
     """Writes the table, one row per line so that changes can be read."""
     order = {cell: number for number, cell in enumerate(cells())}
     rows = [
@@ -25,18 +25,20 @@ def write(path: Path, table: Table) -> None:
     path.write_text(f'{{{head}, "rows": [\n  {lines}\n]}}\n', encoding="utf-8")
 
 
-def read(path: Path) -> Table:
+def read(path: Path) -> CoverageTable:
     """Reads a table back, by cell; cells that are no longer simulated are left out."""
     known = set(cells())
-    table: Table = {}
+    table: CoverageTable = {}
     for row in json.loads(path.read_text(encoding="utf-8"))["rows"]:
-        cell = Cell(row.pop("group"), row["shape"], row["runs"], row["tasks"])
+        cell = CoverageCell(row.pop("group"), row["shape"], row["runs"], row["tasks"])
         if cell in known:
             table.setdefault(cell, []).append(row)
     return table
 
 
-def differences(shipped: Table, fresh: Iterable[tuple[Cell, list[dict[str, Any]]]]) -> list[str]:
+def differences(
+    shipped: CoverageTable, fresh: Iterable[tuple[CoverageCell, list[dict[str, Any]]]]
+) -> list[str]:
     """Returns one sentence for each row of a table that its simulation does not give again.
 
     Another machine may round differently and so move single data sets across an end; a share is

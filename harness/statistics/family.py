@@ -18,12 +18,12 @@ from pacebench.harness.statistics.specification import (
     higher_is_better,
     measure,
 )
-from pacebench.harness.statistics.table import Table
-from pacebench.harness.statistics.verdicts import Outcome, Verdict, decide
+from pacebench.harness.statistics.table import RunTable
+from pacebench.harness.statistics.verdicts import Verdict, VerdictKind, decide
 
 
 def compare(
-    table: Table, alpha: float, level: float, confirmatory: bool
+    table: RunTable, alpha: float, level: float, confirmatory: bool
 ) -> tuple[ContrastResult, ...]:
     """Returns every comparison, those of the declared family first.
 
@@ -42,7 +42,7 @@ def compare(
     return tuple(results)
 
 
-def _comparisons(table: Table) -> list[Comparison]:
+def _comparisons(table: RunTable) -> list[Comparison]:
     spec = table.spec
     found = []
     for column in spec.estimands:
@@ -72,7 +72,7 @@ def _comparisons(table: Table) -> list[Comparison]:
 
 
 def _extremes(
-    table: Table, method: str, control: str, scope: str, column: str
+    table: RunTable, method: str, control: str, scope: str, column: str
 ) -> tuple[tuple[Scores, Scores], ...] | None:
     if table.unresolved(scope, method, control) == 0:
         return ()
@@ -89,7 +89,7 @@ def _extremes(
 
 
 def _decide_family(
-    table: Table,
+    table: RunTable,
     family: list[Comparison],
     alpha: float,
     level: float,
@@ -114,7 +114,7 @@ def _decide_family(
             ]
         unresolved = table.unresolved(item.scope, item.method, item.control)
         blocked = contrasts.withhold(observed, at_extremes, unresolved)
-        outcome = Outcome.INCONCLUSIVE if blocked else observed
+        outcome = VerdictKind.INCONCLUSIVE if blocked else observed
         verdict = Verdict(
             outcome=outcome,
             method=item.method,
@@ -128,10 +128,10 @@ def _decide_family(
             adjusted=item.family,
             sesoi=spec.smallest_effect(item.column, item.scope),
             mde=contrasts.detectable(item, spec, alpha / len(family))
-            if outcome is Outcome.INCONCLUSIVE
+            if outcome is VerdictKind.INCONCLUSIVE
             else None,
             needed=contrasts.needed(item, spec, alpha / len(family))
-            if outcome is Outcome.INCONCLUSIVE and item.family
+            if outcome is VerdictKind.INCONCLUSIVE and item.family
             else None,
             power=spec.power,
             confirmatory=confirmatory and item.family,
@@ -143,7 +143,7 @@ def _decide_family(
     return results
 
 
-def _bounded(table: Table, item: Comparison, level: float) -> Interval | None:
+def _bounded(table: RunTable, item: Comparison, level: float) -> Interval | None:
     rng = table.rng("bounded", item.method, item.control, item.scope, item.column)
     try:
         return contrasts.bounded_difference(item, level, rng)
@@ -151,7 +151,7 @@ def _bounded(table: Table, item: Comparison, level: float) -> Interval | None:
         return None
 
 
-def _percentile(table: Table, item: Comparison, level: float) -> Mapping[str, Interval]:
+def _percentile(table: RunTable, item: Comparison, level: float) -> Mapping[str, Interval]:
     """Returns what other papers print of a comparison that the report prints."""
     printed = item.family or item.column in RAW or item.scope == SUITE
     if not printed or item.a is None or item.b is None:
@@ -196,7 +196,9 @@ def _result(
     )
 
 
-def _weigh(table: Table, item: Comparison, a: Scores | None, b: Scores | None) -> Evidence | None:
+def _weigh(
+    table: RunTable, item: Comparison, a: Scores | None, b: Scores | None
+) -> Evidence | None:
     if a is None or b is None:
         return None
     sesoi = table.spec.smallest_effect(item.column, item.scope)
@@ -219,20 +221,20 @@ def _adjust(
 
 def _outcome(
     item: Comparison, evidence: Evidence | None, p: float | None, q: float | None, alpha: float
-) -> Outcome:
+) -> VerdictKind:
     if evidence is None:
-        return Outcome.INCONCLUSIVE
+        return VerdictKind.INCONCLUSIVE
     return decide(evidence.difference, p, q, alpha, higher_is_better=higher_is_better(item.column))
 
 
 def _outcome_replaced(
-    table: Table,
+    table: RunTable,
     family: Sequence[Comparison],
     evidence: Sequence[Evidence | None],
     index: int,
     pair: tuple[Scores, Scores],
     alpha: float,
-) -> Outcome:
+) -> VerdictKind:
     """Returns one comparison's outcome with its scores replaced and the others' as they are."""
     replaced = list(evidence)
     replaced[index] = _weigh(table, family[index], *pair)
@@ -240,7 +242,9 @@ def _outcome_replaced(
     return _outcome(family[index], replaced[index], p[index], q[index], alpha)
 
 
-def _simultaneous_level(table: Table, family: Sequence[Comparison], level: float) -> float | None:
+def _simultaneous_level(
+    table: RunTable, family: Sequence[Comparison], level: float
+) -> float | None:
     strata: dict[Any, multiplicity.Stratum] = {}
     weights = []
     for item in family:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pacebench.harness.statistics import welch
 from pacebench.harness.statistics.specification import SUCCESS
-from pacebench.harness.statistics.table import Table
+from pacebench.harness.statistics.table import RunTable
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class PaperRow:
     success: float | None
 
 
-def paper_rows(table: Table) -> tuple[PaperRow, ...]:
+def paper_rows(table: RunTable) -> tuple[PaperRow, ...]:
     """Returns the papers' table of every setup."""
     column = table.spec.raw
     if column is None:

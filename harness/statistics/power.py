@@ -79,7 +79,7 @@ def runs_needed(
 
 
 @dataclass(frozen=True)
-class Plan:
+class SampleSizePlan:
     """What the pilot says about the study.
 
     Attributes:
@@ -143,7 +143,7 @@ def plan(
     power: float = 0.8,
     simulations: int = 2_000,
     limit: int = 200,
-) -> Plan:
+) -> SampleSizePlan:
     """Finds the runs per cell that a study needs, and what it can detect as it stands.
 
     Raises:
@@ -192,7 +192,7 @@ def plan(
     df = (pilot_runs - 1) * len(next(iter(pilot.values())).tasks) * len(pilot)
     caution = math.sqrt(df / stats.chi2.ppf(0.2, df))
     detectable = max(_detectable(pilot[a], pilot[b], design, planned, power) for a, b in family)
-    return Plan(
+    return SampleSizePlan(
         effect=effect,
         power=power,
         comparisons=len(family),

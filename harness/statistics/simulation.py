@@ -36,7 +36,7 @@ _OFFSETS = np.array([0.0, 0.4, -0.3, 0.1])
 _SCALES = np.array([1.0, 0.7, 1.3, 0.9])
 
 
-class Cell(NamedTuple):
+class CoverageCell(NamedTuple):
     """What is simulated together: one group of intervals on one kind of data."""
 
     group: str
@@ -108,7 +108,7 @@ class Tally:
         row[3] += np.where(degenerate, 0.0, high - low).sum()
 
 
-def _t_group(cell: Cell, sets: int, tally: Tally) -> None:
+def _t_group(cell: CoverageCell, sets: int, tally: Tally) -> None:
     rng = cell.rng()
     values = draw(cell.shape, sets, cell.runs, cell.tasks, rng)
     other = draw(cell.shape, sets, cell.runs, cell.tasks, rng)
@@ -140,7 +140,7 @@ def _mover(
     return low, high
 
 
-def _bounded_group(cell: Cell, sets: int, tally: Tally) -> None:
+def _bounded_group(cell: CoverageCell, sets: int, tally: Tally) -> None:
     rng = cell.rng()
     values = draw(cell.shape, sets, cell.runs, cell.tasks, rng)
     uniforms = bounded.uniform_order_statistics(cell.runs, cell.tasks, 2_000, rng)
@@ -153,7 +153,7 @@ def _bounded_group(cell: Cell, sets: int, tally: Tally) -> None:
     tally.add("mover-learned-miller-thomas", "difference", low, high, 0.0)
 
 
-def _bootstrap_group(cell: Cell, sets: int, tally: Tally) -> None:
+def _bootstrap_group(cell: CoverageCell, sets: int, tally: Tally) -> None:
     rng = cell.rng()
     smooth = cell.shape in _SMOOTH
     # Where scores are coins the IQM jumps between 0 and 1: only the mean makes sense.
@@ -173,7 +173,7 @@ def _bootstrap_group(cell: Cell, sets: int, tally: Tally) -> None:
                 tally.add(kind, name, np.array(low), np.array(high), truths[name])
 
 
-def _improvement_group(cell: Cell, sets: int, tally: Tally) -> None:
+def _improvement_group(cell: CoverageCell, sets: int, tally: Tally) -> None:
     rng = cell.rng()
     true = _true_improvement(cell.shape, cell.tasks)
     for _ in range(0, sets, 500):
@@ -206,7 +206,7 @@ def _true_improvement(shape: str, tasks: int) -> float:
     return float(np.mean((a > b) + 0.5 * (a == b)))
 
 
-def _profile_group(cell: Cell, sets: int, tally: Tally) -> None:
+def _profile_group(cell: CoverageCell, sets: int, tally: Tally) -> None:
     rng = cell.rng()
     grid = np.unique(np.quantile(_population(cell.shape, cell.tasks), np.linspace(0, 1, 202)[1:-1]))
     true = profiles.profile(_population(cell.shape, cell.tasks), grid)
@@ -220,7 +220,7 @@ def _profile_group(cell: Cell, sets: int, tally: Tally) -> None:
     tally.add("kolmogorov", "profile", distance - half, distance + half, 0.0)
 
 
-def _curve_group(cell: Cell, sets: int, tally: Tally) -> None:
+def _curve_group(cell: CoverageCell, sets: int, tally: Tally) -> None:
     """Curves of 20 points whose errors are a random walk of the cell's shape around the mean."""
     rng = cell.rng()
     points = 20
@@ -237,7 +237,7 @@ def _curve_group(cell: Cell, sets: int, tally: Tally) -> None:
         tally.add("max-t", "curve", np.array(largest - critical), np.array(largest + critical), 0.0)
 
 
-def _family_group(cell: Cell, sets: int, tally: Tally) -> None:
+def _family_group(cell: CoverageCell, sets: int, tally: Tally) -> None:
     """Three methods against one control: do all three intervals hold together?"""
     rng = cell.rng()
     methods = [draw(cell.shape, sets, cell.runs, cell.tasks, rng) for _ in range(4)]
@@ -261,7 +261,7 @@ def _family_group(cell: Cell, sets: int, tally: Tally) -> None:
         tally.add("simultaneous-t", "difference", low, high, 0.0)
 
 
-def _pair_group(cell: Cell, sets: int, tally: Tally) -> None:
+def _pair_group(cell: CoverageCell, sets: int, tally: Tally) -> None:
     """Percentile intervals of two methods of the same shape, the second clearly worse."""
     rng = cell.rng()
     true = _true_improvement(cell.shape, cell.tasks)
@@ -282,7 +282,7 @@ def _true_gap(shape: str, tasks: int) -> float:
     return 0.15 if shape == "fractions" else 0.6 * float(_SCALES[:tasks].mean())
 
 
-Group = Callable[[Cell, int, Tally], None]
+Group = Callable[[CoverageCell, int, Tally], None]
 # Group → (function, data sets per cell, shapes, numbers of tasks).
 GROUPS: dict[str, tuple[Group, int, tuple[str, ...], tuple[int, ...]]] = {
     "t": (_t_group, 20_000, SHAPES, TASKS),
@@ -296,16 +296,16 @@ GROUPS: dict[str, tuple[Group, int, tuple[str, ...], tuple[int, ...]]] = {
 }
 
 
-def cells() -> Iterator[Cell]:
+def cells() -> Iterator[CoverageCell]:
     """Yields every cell of the table."""
     for group, (_, _, shapes, tasks) in GROUPS.items():
         for shape in shapes:
             for number in tasks:
                 for runs in RUNS:
-                    yield Cell(group, shape, runs, number)
+                    yield CoverageCell(group, shape, runs, number)
 
 
-def simulate(cell: Cell, sets: int | None = None) -> list[dict[str, Any]]:
+def simulate(cell: CoverageCell, sets: int | None = None) -> list[dict[str, Any]]:
     """Returns the table's rows of one cell.
 
     Args:

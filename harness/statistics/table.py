@@ -15,7 +15,7 @@ from pacebench.harness.statistics.specification import SUITE, StatisticsSpec
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class RunTable:
     """All planned runs, with streams and scores by name.
 
     Attributes:

@@ -15,7 +15,7 @@ from pacebench.harness.statistics import welch
 from pacebench.harness.statistics.interval import Interval, level_words
 
 
-class Outcome(StrEnum):
+class VerdictKind(StrEnum):
     """The four things a comparison can show."""
 
     BETTER = "better"
@@ -50,7 +50,7 @@ class Verdict:
             that is declared.
     """
 
-    outcome: Outcome
+    outcome: VerdictKind
     method: str
     control: str
     scope: str
@@ -85,23 +85,25 @@ class Verdict:
         where = "Over all setups" if self.scope == "suite" else f"On {self.scope}"
         pair = f"{self.method} and {self.control}"
         claim = {
-            Outcome.BETTER: f"{where}, {self.method} is better than {self.control} in "
+            VerdictKind.BETTER: f"{where}, {self.method} is better than {self.control} in "
             f"{self.measure}",
-            Outcome.WORSE: f"{where}, {self.method} is worse than {self.control} in {self.measure}",
-            Outcome.EQUIVALENT: f"{where}, {pair} differ in {self.measure} by less than the "
+            VerdictKind.WORSE: f"{where}, {self.method} is worse than {self.control} in "
+            f"{self.measure}",
+            VerdictKind.EQUIVALENT: f"{where}, {pair} differ in {self.measure} by less than the "
             f"declared smallest effect of interest ({_number(self.sesoi)})",
-            Outcome.INCONCLUSIVE: f"{where}, the runs cannot tell {pair} apart in {self.measure}",
+            VerdictKind.INCONCLUSIVE: f"{where}, the runs cannot tell {pair} apart in "
+            f"{self.measure}",
         }[self.outcome]
         text = f"{claim} ({self._evidence()})"
         if self.blocked:
             text = f"{where}, no verdict on {pair} in {self.measure}: {self.blocked}"
-        elif self.outcome is Outcome.INCONCLUSIVE and self.mde is not None:
+        elif self.outcome is VerdictKind.INCONCLUSIVE and self.mde is not None:
             text += (
                 f"; a true difference of {_number(self.mde)} would have been found with "
                 f"{self.power:.0%} probability if runs vary as they did here, smaller ones less "
                 f"often"
             )
-        elif self.outcome is Outcome.EQUIVALENT and self.hides_failures:
+        elif self.outcome is VerdictKind.EQUIVALENT and self.hides_failures:
             text += "; this trusts that rare failures would have shown among the runs" + (
                 f": assuming nothing but the range of scores, the difference lies between "
                 f"{_number(self.bounded.low)} and {_number(self.bounded.high)}"
@@ -119,7 +121,7 @@ class Verdict:
                 f"{_number(i.low)} to "
                 f"{_number(i.high)}"
             )
-        if self.outcome is Outcome.EQUIVALENT and self.equivalence_p is not None:
+        if self.outcome is VerdictKind.EQUIVALENT and self.equivalence_p is not None:
             parts.append(f"equivalence {self._p(self.equivalence_p)}")
         elif self.p_value is not None:
             parts.append(self._p(self.p_value))
@@ -156,18 +158,18 @@ def decide(
     alpha: float,
     *,
     higher_is_better: bool = True,
-) -> Outcome:
+) -> VerdictKind:
     """Returns what the p-values allow to be said.
 
     Equivalence comes first: a difference that is surely smaller than the smallest effect of
     interest is not called better, however surely it is not zero.
     """
     if equivalence_p is not None and equivalence_p <= alpha:
-        return Outcome.EQUIVALENT
+        return VerdictKind.EQUIVALENT
     if p_value is not None and p_value <= alpha and difference != 0:
         improved = (difference > 0) == higher_is_better
-        return Outcome.BETTER if improved else Outcome.WORSE
-    return Outcome.INCONCLUSIVE
+        return VerdictKind.BETTER if improved else VerdictKind.WORSE
+    return VerdictKind.INCONCLUSIVE
 
 
 def _number(value: float | None) -> str:

@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 from pacebench.harness.errors import UserError
 from pacebench.harness.study.checks import Finding, check_parts
 from pacebench.harness.study.models import CurriculumEntry, Study
-from pacebench.harness.study.yaml_nodes import Document, KeyPath, read_document
+from pacebench.harness.study.yaml_nodes import KeyPath, YamlDocument, read_document
 
 
 def load_study(path: str | Path) -> Study:
@@ -38,7 +38,7 @@ def _shipped(path: Path) -> Path:
     return shipped if path.name == str(path) and shipped.exists() else path
 
 
-def validate(document: Document) -> Study:
+def validate(document: YamlDocument) -> Study:
     """Validates a parsed document: its shape first, then what the registries say about it."""
     data = document.data
     if not isinstance(data, Mapping):

@@ -50,7 +50,7 @@ for _tag, _pattern, _first in _SCALARS:
 
 
 @dataclass
-class Document:
+class YamlDocument:
     """Plain data and where in the file each part of it stands.
 
     Attributes:
@@ -76,7 +76,7 @@ class Document:
         return f"{where}{key}: {text}" if key else f"{where}{text}"
 
 
-def read_document(path: Path) -> Document:
+def read_document(path: Path) -> YamlDocument:
     """Reads a YAML file.
 
     Raises:
@@ -95,9 +95,9 @@ def read_document(path: Path) -> Document:
     return parse_document(text, str(path))
 
 
-def parse_document(text: str, file: str) -> Document:
+def parse_document(text: str, file: str) -> YamlDocument:
     """Parses YAML text; see `read_document`."""
-    document = Document(file, None)
+    document = YamlDocument(file, None)
     try:
         node = yaml.compose(text, Loader=_Loader)
         if node is None:
@@ -116,7 +116,7 @@ def parse_document(text: str, file: str) -> Document:
 class _Builder:
     """Turns nodes into data, counting what it visits so that aliases cannot multiply."""
 
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: YamlDocument) -> None:
         self.document = document
         self.visited = 0
 

@@ -38,7 +38,7 @@ class EvaluationResult:
 
 
 @dataclass(frozen=True)
-class Block:
+class EpisodeBlock:
     """Episodes of one distribution with one kind of policy: rows `start` to `stop` of a seed."""
 
     distribution: str
@@ -231,9 +231,9 @@ def _generator(seed: RunSeed, point: int) -> np.random.Generator:
     )
 
 
-def _stacked(*blocks: tuple[str, str, int]) -> list[Block]:
+def _stacked(*blocks: tuple[str, str, int]) -> list[EpisodeBlock]:
     placed, start = [], 0
     for distribution, policy, n in blocks:
-        placed.append(Block(distribution, policy, start, start + n))
+        placed.append(EpisodeBlock(distribution, policy, start, start + n))
         start += n
     return placed

@@ -7,14 +7,14 @@ import torch
 from pacebench.harness.records import Checkpoint, Hooks, RunResult
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.study.specs import Cell
-from pacebench.harness.training.loop import Batch
-from pacebench.harness.training.resolved import Task
+from pacebench.harness.training.loop import TrainingBatch
+from pacebench.harness.training.resolved import ResolvedCell
 
 
 def train_in_groups(cell: Cell, seeds: list[RunSeed], hooks: Hooks) -> list[RunResult]:
     """Trains seeds that are at the same step together; see `harness.training.train`."""
-    task = Task.of(cell)
-    capabilities = task.learner.capabilities
+    resolved = ResolvedCell.of(cell)
+    capabilities = resolved.learner.capabilities
     groups: dict[tuple[int, int], list[tuple[RunSeed, Checkpoint | None]]] = {}
     for i, seed in enumerate(seeds):
         checkpoint = hooks.load(seed) if capabilities.checkpoints else None
@@ -32,7 +32,7 @@ def train_in_groups(cell: Cell, seeds: list[RunSeed], hooks: Hooks) -> list[RunR
             if hooks.should_stop():
                 break
             members = groups[key]
-            batch = Batch(task, [s for s, _ in members], [c for _, c in members], hooks)
+            batch = TrainingBatch(resolved, [s for s, _ in members], [c for _, c in members], hooks)
             for result in batch.train():
                 results[result.seed] = result
     finally:

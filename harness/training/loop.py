@@ -15,12 +15,12 @@ from pacebench.harness.records import Checkpoint, Hooks, RunResult, Status
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.training.checkpoints import pack, unpack
 from pacebench.harness.training.evaluation import Evaluator, empty_evaluations
-from pacebench.harness.training.resolved import Task
+from pacebench.harness.training.resolved import ResolvedCell
 from pacebench.harness.training.scheduler import empty_updates
 from pacebench.harness.training.training_envs import TrainingEnvs
 
 
-class Batch:
+class TrainingBatch:
     """Seeds of one cell that train in lockstep, all at the same iteration.
 
     Attributes:
@@ -29,22 +29,22 @@ class Batch:
 
     def __init__(
         self,
-        task: Task,
+        resolved: ResolvedCell,
         seeds: Sequence[RunSeed],
         checkpoints: Sequence[Checkpoint | None],
         hooks: Hooks,
     ) -> None:
-        self.task, self.seeds, self.hooks = task, seeds, hooks
+        self.resolved, self.seeds, self.hooks = resolved, seeds, hooks
         self.clock = Clock()
         self.results: dict[int, RunResult] = {}
-        probe = task.spaces()
+        probe = resolved.spaces()
         observation = int(probe.observation_space.shape[0])
-        self.schedulers = [task.scheduler(seed, observation) for seed in seeds]
-        self.practice = TrainingEnvs(task.setup, seeds, self.schedulers, task.copies)
-        self.agents = task.learner.build(
-            task.cell.learner.params, probe.observation_space, probe.action_space, seeds
+        self.schedulers = [resolved.scheduler(seed, observation) for seed in seeds]
+        self.envs = TrainingEnvs(resolved.setup, seeds, self.schedulers, resolved.copies)
+        self.agents = resolved.learner.build(
+            resolved.cell.learner.params, probe.observation_space, probe.action_space, seeds
         )
-        self.evaluator = Evaluator(task.setup, task.cell.evaluation, seeds)
+        self.evaluator = Evaluator(resolved.setup, resolved.cell.evaluation, seeds)
         self.evaluations = [empty_evaluations() for _ in seeds]
         self.earlier: list[dict[str, float]] = [{} for _ in seeds]
         self.iteration = 0
@@ -61,14 +61,14 @@ class Batch:
 
     def train(self) -> list[RunResult]:
         """Trains until the budget is used up or the hooks ask to stop."""
-        task = self.task
+        resolved = self.resolved
         if self.iteration == 0:
             self._evaluate()
-        while self.running and self.iteration < task.iterations:
+        while self.running and self.iteration < resolved.iterations:
             self.advance()
             self._evaluate()
-            self.hooks.progress(task.rollout_steps * len(self.running))
-            if self.iteration < task.iterations:
+            self.hooks.progress(resolved.rollout_steps * len(self.running))
+            if self.iteration < resolved.iterations:
                 stopping = self.hooks.should_stop()
                 self._save(everything=stopping)
                 if stopping:
@@ -81,7 +81,7 @@ class Batch:
     def advance(self) -> None:
         """Does one iteration: rollout, policy update, curriculum update where one is due."""
         self._begin_cohorts()
-        self.agents.iterate(self.practice, self.clock)
+        self.agents.iterate(self.envs, self.clock)
         self.iteration += 1
         self._end_diverged()
         with self.clock.phase("curriculum"):
@@ -100,7 +100,7 @@ class Batch:
             if collect:
                 scheduler.open_cohort()
         with self.clock.phase("rollout"):
-            self.practice.restart(rows if self.iteration else list(range(len(self.seeds))))
+            self.envs.restart(rows if self.iteration else list(range(len(self.seeds))))
 
     def _end_diverged(self) -> None:
         for k, reason in self.agents.diverged.items():
@@ -120,12 +120,12 @@ class Batch:
     @property
     def env_steps(self) -> int:
         """Environment steps that each running seed has consumed."""
-        return self.iteration * self.task.rollout_steps
+        return self.iteration * self.resolved.rollout_steps
 
     def _evaluate(self) -> None:
         due = [
             (point, step)
-            for point, (step, iteration) in enumerate(self.task.grid)
+            for point, (step, iteration) in enumerate(self.resolved.grid)
             if iteration == self.iteration
         ]
         if not due or not self.running:
@@ -143,7 +143,7 @@ class Batch:
             self.unsaved[k] = True
 
     def _save(self, *, everything: bool) -> None:
-        if not self.task.learner.capabilities.checkpoints:
+        if not self.resolved.learner.capabilities.checkpoints:
             return
         for k in self.running:
             scheduler = self.schedulers[k]
@@ -155,8 +155,8 @@ class Batch:
 
     def _checkpoint(self, k: int) -> Checkpoint:
         arrays, state = self.agents.state(k)
-        n = self.task.copies
-        streams = self.practice.streams[k * n : (k + 1) * n]
+        n = self.resolved.copies
+        streams = self.envs.streams[k * n : (k + 1) * n]
         return pack(
             step=self.env_steps,
             arrays=arrays,
@@ -178,9 +178,9 @@ class Batch:
         self.unsaved[k] = bool(state["unsaved"])
         self.agents.load_state(k, arrays, state["agent"])
         self.schedulers[k].load_state(state["scheduler"])
-        n = self.task.copies
+        n = self.resolved.copies
         for stream, saved in zip(
-            self.practice.streams[k * n : (k + 1) * n], state["streams"], strict=True
+            self.envs.streams[k * n : (k + 1) * n], state["streams"], strict=True
         ):
             stream.bit_generator.state = saved
         self.evaluations[k] = evaluations

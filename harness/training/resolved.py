@@ -17,7 +17,7 @@ from pacebench.harness.training.scheduler import CurriculumScheduler
 
 
 @dataclass(frozen=True)
-class Task:
+class ResolvedCell:
     """What one cell asks to be trained.
 
     Attributes:
@@ -42,7 +42,7 @@ class Task:
     grid: tuple[tuple[int, int], ...]
 
     @classmethod
-    def of(cls, cell: Cell) -> Task:
+    def of(cls, cell: Cell) -> ResolvedCell:
         """Resolves the names of a cell.
 
         Raises:

@@ -24,7 +24,7 @@ _POLL = 1.0
 
 
 @dataclass(frozen=True)
-class Progress:
+class SearchProgress:
     """How far a search is: trials that ended, trials it will have without pruning, its best."""
 
     search: Search
@@ -51,7 +51,7 @@ def tune(
     results: Path = Path("results"),
     storage: str | None = None,
     options: RunOptions | None = None,
-    tell: Callable[[list[Progress]], None] = lambda _: None,
+    tell: Callable[[list[SearchProgress]], None] = lambda _: None,
 ) -> TuningSummary:
     """Searches the parameters of every tuned method on every setup.
 
@@ -122,7 +122,7 @@ def tune(
     return TuningSummary(record, record_file, study_file, interrupted=False)
 
 
-def _progress(search: Search, storage: object) -> Progress:
+def _progress(search: Search, storage: object) -> SearchProgress:
     """Reads how far a search is; a search nobody has begun is at zero."""
     from optuna import get_all_study_names, load_study
     from optuna.storages import BaseStorage
@@ -136,4 +136,4 @@ def _progress(search: Search, storage: object) -> Progress:
         done = len(ended)
         best = max((t.value for t in ended if t.value is not None), default=None)
     finished = (search.folder / workers.CONCLUSION).exists()
-    return Progress(search, done, search.study.tuning.trials, best, finished)
+    return SearchProgress(search, done, search.study.tuning.trials, best, finished)

@@ -12,7 +12,7 @@ from typing import Any
 from pacebench import curricula
 from pacebench.harness.verify import convergence, invariance, local, optimality, robustness, trust
 from pacebench.harness.verify.problems import Problem, Subject
-from pacebench.harness.verify.suite import Outcome, Property, Violation, attempt, claimed
+from pacebench.harness.verify.suite import CheckOutcome, Property, Violation, attempt, claimed
 
 PROPERTIES: list[Property] = [
     *trust.PROPERTIES,
@@ -30,7 +30,7 @@ def verify(
     examples: int = 100,
     options: dict[str, Any] | None = None,
     progress: Callable[[str], None] | None = None,
-) -> list[Outcome]:
+) -> list[CheckOutcome]:
     """Tries every property that the curriculum called `name` claims.
 
     Args:
@@ -50,7 +50,7 @@ def verify(
 
 __all__ = [
     "PROPERTIES",
-    "Outcome",
+    "CheckOutcome",
     "Problem",
     "Property",
     "Subject",

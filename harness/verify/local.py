@@ -44,7 +44,7 @@ def _blocks(subject: Subject, problem: Problem) -> tuple[str, list[Block]]:
     kind, d, target = subject.capabilities.optimal, problem.dim, Normal.of(problem.target)
     converge, epsilon = record.step == "convergence", problem.epsilon
     L = np.linalg.cholesky(old.covariance)
-    stats = oracle.Statistics.of(
+    stats = oracle.SampleStatistics.of(
         target, old.mean, theta, problem.contexts, problem.values, problem.threshold
     )
     mean_z, theta_z = np.linalg.solve(L, new.mean - old.mean), np.log(after / theta)

@@ -77,7 +77,7 @@ def _block_optimal(subject: Subject, problem: Problem) -> str:
     record = c.update(problem.contexts, problem.values)
     new, after = Normal.of(c.distribution), np.array(c.theta)  # type: ignore[attr-defined]
     target = Normal.of(problem.target)
-    s = oracle.Statistics.of(
+    s = oracle.SampleStatistics.of(
         target, old.mean, theta, problem.contexts, problem.values, problem.threshold
     )
     L, G = np.linalg.cholesky(np.linalg.inv(s.P)), np.linalg.cholesky(s.H)
@@ -149,7 +149,7 @@ def _joint_optimal(subject: Subject, problem: Problem) -> str:
     record = c.update(problem.contexts, problem.values)
     new, after = Normal.of(c.distribution), np.array(c.theta)  # type: ignore[attr-defined]
     target, epsilon = Normal.of(problem.target), problem.epsilon
-    s = oracle.Statistics.of(
+    s = oracle.SampleStatistics.of(
         target, old.mean, theta, problem.contexts, problem.values, problem.threshold
     )
     L, G = np.linalg.cholesky(np.linalg.inv(s.P)), np.linalg.cholesky(s.H)

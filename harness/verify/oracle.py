@@ -63,7 +63,7 @@ def weighted_value(new: Normal, old: Normal, contexts: Array, values: Array) -> 
 
 
 @dataclass(frozen=True)
-class Statistics:
+class SampleStatistics:
     """ū, ψ̄, ω and H of one batch as printed in `docs/curricula.md`, in the contexts' own units."""
 
     slack: float
@@ -83,7 +83,7 @@ class Statistics:
         contexts: Array,
         values: Array,
         threshold: float,
-    ) -> Statistics:
+    ) -> SampleStatistics:
         """Evaluates the definitions."""
         S = np.linalg.inv(target.covariance)
         M = target.covariance * S

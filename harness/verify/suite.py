@@ -46,7 +46,7 @@ class Property:
 
 
 @dataclass
-class Outcome:
+class CheckOutcome:
     """What trying a property showed.
 
     Attributes:
@@ -77,7 +77,9 @@ def claimed(subject: Subject, properties: list[Property]) -> list[Property]:
     return [p for p in properties if p.claimed(subject.capabilities)]
 
 
-def attempt(prop: Property, subject: Subject, examples: int, *, shrink: bool = True) -> Outcome:
+def attempt(
+    prop: Property, subject: Subject, examples: int, *, shrink: bool = True
+) -> CheckOutcome:
     """Searches for a counterexample and shrinks what it finds.
 
     The search is derandomised: the same curriculum gets the same verdict each time.
@@ -88,7 +90,7 @@ def attempt(prop: Property, subject: Subject, examples: int, *, shrink: bool = T
         examples: How many examples to try, divided by the property's cost.
         shrink: Whether to look for the smallest counterexample or to stop at the first.
     """
-    outcome = Outcome(prop.name, prop.doc)
+    outcome = CheckOutcome(prop.name, prop.doc)
 
     @settings(
         max_examples=max(3, examples // prop.cost),

@@ -68,7 +68,7 @@ def _keeps_value(subject: Subject, problem: Problem) -> str | None:
             value = oracle.weighted_value(p, old, problem.contexts, problem.values)
             _at_least(value, problem, what)
         return record.case
-    s = oracle.Statistics.of(
+    s = oracle.SampleStatistics.of(
         target, old.mean, theta, problem.contexts, problem.values, problem.threshold
     )
     by_mean = float(s.u @ s.P @ (new.mean - old.mean))

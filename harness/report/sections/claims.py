@@ -26,13 +26,13 @@ from pacebench.harness.report.document import (
 from pacebench.harness.report.figures.rows import Reference, Row, draw_rows, height_of
 from pacebench.harness.report.tables import Column, Table, count, fitted, p_value, span
 from pacebench.harness.statistics.contrasts import ContrastResult
-from pacebench.harness.statistics.verdicts import Outcome
+from pacebench.harness.statistics.verdicts import VerdictKind
 
 WORDS = {
-    Outcome.BETTER: "▲ better",
-    Outcome.WORSE: "▼ worse",
-    Outcome.EQUIVALENT: "≈ equivalent",
-    Outcome.INCONCLUSIVE: "? inconclusive",
+    VerdictKind.BETTER: "▲ better",
+    VerdictKind.WORSE: "▼ worse",
+    VerdictKind.EQUIVALENT: "≈ equivalent",
+    VerdictKind.INCONCLUSIVE: "? inconclusive",
 }
 
 
@@ -151,7 +151,7 @@ def verdict_rows(view: ReportData) -> list[dict[str, Any]]:
 
 
 def _word(value: str) -> str:
-    return WORDS[Outcome(value)]
+    return WORDS[VerdictKind(value)]
 
 
 def verdict_columns(rows: Sequence[Mapping[str, Any]]) -> list[Column]:

@@ -20,7 +20,7 @@ from pacebench.harness.report.document import (
 )
 from pacebench.harness.report.tables import Column, Table, count, fixed, number, percent
 from pacebench.harness.statistics.missing import Accounting, tally
-from pacebench.harness.statistics.verdicts import Outcome
+from pacebench.harness.statistics.verdicts import VerdictKind
 
 
 def accounting(view: ReportData) -> Section:
@@ -249,7 +249,9 @@ def limitations(view: ReportData) -> list[str]:
         f"Performance on contexts other than the target's: scores are means over "
         f"{study.evaluation.contexts} held-out target contexts with the deterministic policy."
     )
-    if any(c.verdict.outcome is Outcome.INCONCLUSIVE for c in view.analysis.contrasts if c.family):
+    if any(
+        c.verdict.outcome is VerdictKind.INCONCLUSIVE for c in view.analysis.contrasts if c.family
+    ):
         said.append(
             f"Effects smaller than n = {n} runs per cell can find; “inconclusive” is not “equal”."
         )

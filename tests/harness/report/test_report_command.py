@@ -100,7 +100,6 @@ def test_report_of_a_frozen_study_is_confirmatory_and_noted(
 
 def test_the_function_of_the_same_name_as_its_package(tmp_path: Path) -> None:
     # Importing a room must not put it into the place of the function.
-    import pacebench.harness.report.tables
     from pacebench import harness
 
     for _ in range(2):

@@ -13,28 +13,28 @@ from typer.testing import CliRunner
 from pacebench.harness.cli import app
 from pacebench.harness.statistics import coverage, coverage_table, intervals, simulation
 from pacebench.harness.statistics.scores import Scores
-from pacebench.harness.statistics.simulation import Cell
+from pacebench.harness.statistics.simulation import CoverageCell
 
 SHIPPED = Path(simulation.__file__).with_name(coverage.TABLE)
 # A few cells are made again from their source in every test run; `make validate` makes all.
 SAMPLE = (
-    Cell("t", "gaussian", 5, 1),
-    Cell("t", "binary-90", 10, 1),
-    Cell("t", "bimodal", 20, 4),
-    Cell("t", "skewed", 10, 2),
-    Cell("bounded", "fractions", 10, 1),
-    Cell("bootstrap", "skewed", 5, 4),
-    Cell("bootstrap", "binary-90", 3, 1),
-    Cell("improvement", "gaussian", 10, 1),
-    Cell("profile", "bimodal", 5, 1),
-    Cell("family", "gaussian", 5, 1),
-    Cell("curve", "gaussian", 5, 1),
-    Cell("pair", "binary-90", 10, 2),
+    CoverageCell("t", "gaussian", 5, 1),
+    CoverageCell("t", "binary-90", 10, 1),
+    CoverageCell("t", "bimodal", 20, 4),
+    CoverageCell("t", "skewed", 10, 2),
+    CoverageCell("bounded", "fractions", 10, 1),
+    CoverageCell("bootstrap", "skewed", 5, 4),
+    CoverageCell("bootstrap", "binary-90", 3, 1),
+    CoverageCell("improvement", "gaussian", 10, 1),
+    CoverageCell("profile", "bimodal", 5, 1),
+    CoverageCell("family", "gaussian", 5, 1),
+    CoverageCell("curve", "gaussian", 5, 1),
+    CoverageCell("pair", "binary-90", 10, 2),
 )
 
 
 @pytest.mark.parametrize("cell", SAMPLE, ids=lambda c: f"{c.group}-{c.shape}-{c.runs}-{c.tasks}")
-def test_shipped_rows_come_out_again(cell: Cell) -> None:
+def test_shipped_rows_come_out_again(cell: CoverageCell) -> None:
     shipped = coverage_table.read(SHIPPED)
     assert coverage_table.differences(shipped, [(cell, simulation.simulate(cell))]) == []
 
@@ -50,7 +50,7 @@ def test_the_table_is_complete() -> None:
 
 
 def test_a_false_table_is_noticed(tmp_path: Path) -> None:
-    cell = Cell("t", "gaussian", 5, 1)
+    cell = CoverageCell("t", "gaussian", 5, 1)
     fresh = [(cell, simulation.simulate(cell, 500))]
     table = {cell: [dict(row) for row in fresh[0][1]]}
     assert coverage_table.differences(table, fresh) == []

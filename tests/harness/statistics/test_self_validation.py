@@ -28,7 +28,7 @@ from pacebench.harness.statistics import (
 )
 from pacebench.harness.statistics.analysis import analyse
 from pacebench.harness.statistics.scores import FloatArray
-from pacebench.harness.statistics.simulation import Cell
+from pacebench.harness.statistics.simulation import CoverageCell
 from pacebench.harness.statistics.specification import StatisticsSpec
 
 
@@ -75,7 +75,7 @@ def test_certified_cells_cover(cell: tuple[str, str, int, int, str, str, float, 
     group, shape, runs, tasks, kind, estimand, low, high = cell
     cheap = group in ("t", "bounded", "improvement", "profile")
     sets = (20_000 if full else 4_000) if cheap else (4_000 if full else 300)
-    rows = simulation.simulate(Cell(group, shape, runs, tasks), sets)
+    rows = simulation.simulate(CoverageCell(group, shape, runs, tasks), sets)
     (row,) = [row for row in rows if (row["kind"], row["estimand"]) == (kind, estimand)]
     assert low - slack(low, sets) <= row["coverage"] <= high + slack(high, sets)
 
@@ -91,7 +91,7 @@ KNOWN_BAD = [
 
 @pytest.mark.parametrize(("shape", "runs", "share"), KNOWN_BAD)
 def test_known_bad_cells_are_as_bad_as_we_say(shape: str, runs: int, share: float) -> None:
-    rows = simulation.simulate(Cell("bootstrap", shape, runs, 1), 500)
+    rows = simulation.simulate(CoverageCell("bootstrap", shape, runs, 1), 500)
     (row,) = [r for r in rows if (r["kind"], r["estimand"]) == ("percentile (rliable)", "mean")]
     assert row["coverage"] == pytest.approx(share, abs=0.015 + slack(share, 500))
 

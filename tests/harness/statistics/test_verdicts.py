@@ -11,7 +11,7 @@ from statsmodels.stats.weightstats import ttost_ind
 from pacebench.harness.errors import UserError
 from pacebench.harness.statistics import welch
 from pacebench.harness.statistics.interval import Interval, level_words
-from pacebench.harness.statistics.verdicts import Outcome, Verdict, decide, tost
+from pacebench.harness.statistics.verdicts import Verdict, VerdictKind, decide, tost
 
 UNIT = st.floats(0, 1)
 
@@ -37,18 +37,18 @@ def test_decisions(difference: float, p: float, q: float | None, higher: bool) -
     mirrored = decide(-difference, p, q, 0.05, higher_is_better=higher)
     flipped = decide(difference, p, q, 0.05, higher_is_better=not higher)
     assert mirrored == flipped
-    swap = {Outcome.BETTER: Outcome.WORSE, Outcome.WORSE: Outcome.BETTER}
+    swap = {VerdictKind.BETTER: VerdictKind.WORSE, VerdictKind.WORSE: VerdictKind.BETTER}
     assert mirrored == swap.get(outcome, outcome)
     if q is not None and q <= 0.05:
-        assert outcome is Outcome.EQUIVALENT
+        assert outcome is VerdictKind.EQUIVALENT
     elif p <= 0.05 and difference != 0:
         assert outcome in swap
-        assert (outcome is Outcome.BETTER) == ((difference > 0) == higher)
+        assert (outcome is VerdictKind.BETTER) == ((difference > 0) == higher)
     else:
-        assert outcome is Outcome.INCONCLUSIVE
+        assert outcome is VerdictKind.INCONCLUSIVE
 
 
-def _verdict(outcome: Outcome, **changes: object) -> Verdict:
+def _verdict(outcome: VerdictKind, **changes: object) -> Verdict:
     interval = Interval(0.5, -0.25, 1.25, 0.95, "welch-t", "difference", 20, 1)
     fields: dict[str, object] = {
         "outcome": outcome,
@@ -67,27 +67,27 @@ def _verdict(outcome: Outcome, **changes: object) -> Verdict:
 
 
 def test_sentences() -> None:
-    assert _verdict(Outcome.BETTER, p_value=0.0004).sentence() == (
+    assert _verdict(VerdictKind.BETTER, p_value=0.0004).sentence() == (
         "On point-mass-2, spgl is better than default in mean target return (difference 0.5, 95% "
         "interval −0.25 to 1.25, adjusted p < 0.001, 20 runs each)."
     )
-    assert _verdict(Outcome.INCONCLUSIVE).sentence() == (
+    assert _verdict(VerdictKind.INCONCLUSIVE).sentence() == (
         "On point-mass-2, the runs cannot tell spgl and default apart in mean target return "
         "(difference 0.5, 95% interval −0.25 to 1.25, adjusted p = 0.200, 20 runs each); a true "
         "difference of 1.1 would have been found with 80% probability if runs vary as they did "
         "here, smaller ones less often."
     )
     assert "less than the declared smallest effect of interest (1.5)" in (
-        _verdict(Outcome.EQUIVALENT).sentence()
+        _verdict(VerdictKind.EQUIVALENT).sentence()
     )
-    assert "equivalence adjusted p = 0.010" in _verdict(Outcome.EQUIVALENT).sentence()
+    assert "equivalence adjusted p = 0.010" in _verdict(VerdictKind.EQUIVALENT).sentence()
     assert (
-        _verdict(Outcome.WORSE, confirmatory=False, scope="suite")
+        _verdict(VerdictKind.WORSE, confirmatory=False, scope="suite")
         .sentence()
         .startswith("Exploratory: over all setups, spgl is worse than default")
     )
-    assert "unadjusted p" in _verdict(Outcome.WORSE, adjusted=False).sentence()
-    blocked = _verdict(Outcome.INCONCLUSIVE, blocked="2 planned runs have no result")
+    assert "unadjusted p" in _verdict(VerdictKind.WORSE, adjusted=False).sentence()
+    blocked = _verdict(VerdictKind.INCONCLUSIVE, blocked="2 planned runs have no result")
     assert "no verdict on spgl and default" in blocked.sentence()
 
 
@@ -96,18 +96,18 @@ def _bounded(low: float, high: float) -> Interval:
 
 
 def test_an_equivalence_says_what_it_trusts() -> None:
-    wide = _verdict(Outcome.EQUIVALENT, bounded=_bounded(-27.0, 26.0))
+    wide = _verdict(VerdictKind.EQUIVALENT, bounded=_bounded(-27.0, 26.0))
     assert wide.hides_failures
     assert wide.sentence().endswith(
         "; this trusts that rare failures would have shown among the runs: assuming nothing but "
         "the range of scores, the difference lies between −27 and 26."
     )
-    narrow = _verdict(Outcome.EQUIVALENT, bounded=_bounded(-1.4, 1.4))
+    narrow = _verdict(VerdictKind.EQUIVALENT, bounded=_bounded(-1.4, 1.4))
     assert not narrow.hides_failures
     assert "trusts" not in narrow.sentence()
-    assert "trusts" not in _verdict(Outcome.BETTER, bounded=_bounded(-27.0, 26.0)).sentence()
-    assert _verdict(Outcome.EQUIVALENT).hides_failures, "without a range nothing is known of it"
-    unbounded = _verdict(Outcome.EQUIVALENT).sentence()
+    assert "trusts" not in _verdict(VerdictKind.BETTER, bounded=_bounded(-27.0, 26.0)).sentence()
+    assert _verdict(VerdictKind.EQUIVALENT).hides_failures, "without a range nothing is known of it"
+    unbounded = _verdict(VerdictKind.EQUIVALENT).sentence()
     assert "; this trusts that rare failures would have shown among the runs, and no" in unbounded
     assert unbounded.endswith("no range of scores is declared that would bound their effect.")
 
@@ -118,13 +118,15 @@ def test_an_equivalence_says_what_it_trusts() -> None:
 def test_a_level_is_never_rounded_to_certainty(level: float, text: str) -> None:
     interval = Interval(0.5, -0.25, 1.25, level, "welch-t", "difference", 20, 1)
     assert level_words(level) == text
-    assert f"{text}% interval" in _verdict(Outcome.BETTER, interval=interval).sentence()
+    assert f"{text}% interval" in _verdict(VerdictKind.BETTER, interval=interval).sentence()
 
 
-@pytest.mark.parametrize("outcome", list(Outcome))
+@pytest.mark.parametrize("outcome", list(VerdictKind))
 @pytest.mark.parametrize("interval", [True, False])
 @pytest.mark.parametrize("blocked", ["", "a run is missing"])
-def test_no_sentence_calls_methods_equal(outcome: Outcome, interval: bool, blocked: str) -> None:
+def test_no_sentence_calls_methods_equal(
+    outcome: VerdictKind, interval: bool, blocked: str
+) -> None:
     changes: dict[str, object] = {} if interval else {"interval": None, "p_value": None}
     text = _verdict(outcome, blocked=blocked, **changes).sentence().lower()
     for word in ("equal", "same", "no difference", "identical", "not significant"):

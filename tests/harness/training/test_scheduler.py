@@ -106,7 +106,7 @@ def test_contexts_of_an_update_come_from_the_current_distribution() -> None:
     """Every context in a cohort was drawn after the last change of the distribution."""
     scheduler = make_pacer(copies=5, curriculum="linear", observation=7)
     seed = RunSeed(root=0, index=0)
-    practice = TrainingEnvs(SETUP, [seed], [scheduler], 5)
+    training_envs = TrainingEnvs(SETUP, [seed], [scheduler], 5)
     drawn: list[tuple[int, tuple[float, ...]]] = []
     original = scheduler.draw
 
@@ -120,9 +120,9 @@ def test_contexts_of_an_update_come_from_the_current_distribution() -> None:
     for iteration in range(3):
         assert scheduler.wants_restart(iteration)
         scheduler.open_cohort()
-        practice.restart([0])
+        training_envs.restart([0])
         while not scheduler.complete:
-            practice.step(rng.uniform(-10, 10, (1, 5, 2)))
+            training_envs.step(rng.uniform(-10, 10, (1, 5, 2)))
         current = {c for version, c in drawn if version == scheduler.curriculum.updates}
         assert {tuple(c) for c in scheduler.cohort.contexts} <= current
         scheduler.update(iteration + 1, 0, no_critic)
@@ -131,14 +131,14 @@ def test_contexts_of_an_update_come_from_the_current_distribution() -> None:
 
 def test_values_are_returns_discounted_with_the_setups_gamma() -> None:
     scheduler = make_pacer(copies=3, min_episodes=3, observation=7)
-    practice = TrainingEnvs(SETUP, [RunSeed(root=0, index=1)], [scheduler], 3)
+    training_envs = TrainingEnvs(SETUP, [RunSeed(root=0, index=1)], [scheduler], 3)
     scheduler.open_cohort()
-    practice.restart([0])
+    training_envs.restart([0])
     expected, discount = np.zeros(3), np.ones(3)
     open_ = np.ones(3, dtype=bool)
     rng = np.random.default_rng(2)
     while open_.any():
-        step = practice.step(rng.uniform(-10, 10, (1, 3, 2)))
+        step = training_envs.step(rng.uniform(-10, 10, (1, 3, 2)))
         expected += open_ * discount * step.reward[0]
         discount *= SETUP.gamma
         open_ &= ~(step.terminated[0] | step.truncated[0])
