@@ -17,7 +17,7 @@ from pacebench import curricula
 from pacebench.curricula import scaled_problem
 from pacebench.curricula.spgl import Move, Spgl
 from pacebench.harness.verify import PROPERTIES, Subject, attempt
-from pacebench.harness.verify.oracle import Normal, Statistics
+from pacebench.harness.verify.oracle import Normal, SampleStatistics
 
 BY_NAME = {p.name: p for p in PROPERTIES}
 
@@ -37,7 +37,7 @@ class Printed(Spgl):
         values = stats.weights * stats.unit * K
         target = Normal.of(self.target)
         contexts = stats.contexts
-        s = Statistics.of(target, p.mean, theta, contexts, values, self.threshold)
+        s = SampleStatistics.of(target, p.mean, theta, contexts, values, self.threshold)
         psi, omega = s.psi, s.omega
         if self.slip == "1 importance ratio inverted":
             # √(|Θ'|/|Θ|) has the derivative +½θ⁻¹ where −½θ⁻¹ belongs.

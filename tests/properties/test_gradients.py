@@ -44,7 +44,7 @@ def assert_close(found, wanted, scale):
 def test_statistics_are_derivatives(problem):
     target, p = Normal.of(problem.target), Normal.of(problem.initial)
     theta, mean = problem.theta, p.mean
-    s = oracle.Statistics.of(target, mean, theta, problem.contexts, problem.values, 0.0)
+    s = oracle.SampleStatistics.of(target, mean, theta, problem.contexts, problem.values, 0.0)
 
     def member(m, t):
         return target.rescaled(m, t)
@@ -76,7 +76,7 @@ def test_family_computes_the_printed_statistics(problem):
     p = family.at(problem.initial.mean, theta)
     slack = float(problem.values.mean())
     mine = family.statistics(p, theta, problem.contexts, problem.values, slack)
-    s = oracle.Statistics.of(
+    s = oracle.SampleStatistics.of(
         Normal.of(problem.target), p.mean, theta, problem.contexts, problem.values, 0.0
     )
     unit = mine.unit
