@@ -23,6 +23,7 @@ from pacebench.harness.store.ledger import Ledger, now
 from pacebench.harness.store.provenance import git_state
 from pacebench.harness.study.expand import expand
 from pacebench.harness.study.models import Study
+from pacebench.harness.study.specs import by_cell
 
 NAME = "plan.json"
 RESULTS = Path("results")
@@ -113,8 +114,9 @@ def plan_of(study: Study) -> dict[str, Any]:
 
     planned = expand(study)
     cells: dict[str, dict[str, Any]] = {}
-    for item in planned:
-        cells.setdefault(item.label, {})[item.cell.setup] = item.cell.model_dump(mode="json")
+    for runs in by_cell(planned):
+        cell = runs[0].cell
+        cells.setdefault(runs[0].label, {})[cell.setup] = cell.model_dump(mode="json")
     evaluation = planned[0].cell.evaluation
     held_out = {
         name: sha256(held_out_contexts(envs.setup(name), evaluation).tobytes())
@@ -257,7 +259,7 @@ def _finished(folder: Path) -> int:
 
 def _elsewhere(study: Study, folder: Path) -> int:
     """Returns how many of the study's runs are finished in other studies, and not here."""
-    ids = {run.run_id() for planned in expand(study) for run in planned.runs()}
+    ids = {run.run_id for run in expand(study)}
     here = {path.parent.name for path in folder.glob(_RECORDS)}
     there = {path.parent.name for path in folder.parent.glob(f"*/{_RECORDS}")}
     return len(ids & there - here)

@@ -13,7 +13,7 @@ from pacebench.harness import learners
 from pacebench.harness.errors import UserError
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.store.runs import BadRunError, read_run
-from pacebench.harness.study.specs import Cell, Run
+from pacebench.harness.study.specs import Cell, PlannedRun
 
 POLICY = "policy.safetensors"
 
@@ -83,7 +83,7 @@ def load_player(folder: Path, *, stochastic: bool = False, seed: int = 0) -> Pla
             f"the run in '{folder}' was passed on without its policy; delete the folder and "
             "`pacebench run` makes both again."
         )
-    run = Run.model_validate(stored.record["run"])
+    run = PlannedRun(label="", **stored.record["run"])
     arrays = load_arrays((folder / POLICY).read_bytes())
     rng = np.random.default_rng(seed) if stochastic else None
     return Player(run.cell, run.seed, arrays, rng)

@@ -12,6 +12,7 @@ import pyarrow as pa
 from safetensors.numpy import save as save_arrays
 
 from pacebench.harness.records import RunResult, Status
+from pacebench.harness.seeding import RunSeed
 from pacebench.harness.store.checkpoints import NAME as CHECKPOINT
 from pacebench.harness.store.files import make_folder, sha256, write_atomic, write_together
 from pacebench.harness.store.provenance import provenance
@@ -21,7 +22,7 @@ from pacebench.harness.store.tables import (
     to_parquet,
     updates_tables,
 )
-from pacebench.harness.study.specs import Run, canonical_json, digest
+from pacebench.harness.study.specs import PlannedRun, canonical_json, digest
 
 FORMAT = 1
 RECORD = "run.json"
@@ -59,7 +60,7 @@ class StoredRun:
         return Status(self.record["status"])
 
 
-def write_run(folder: Path, run: Run, result: RunResult, execution: dict[str, Any]) -> None:
+def write_run(folder: Path, run: PlannedRun, result: RunResult, execution: dict[str, Any]) -> None:
     """Writes a finished run: its files first, `run.json` last.
 
     Args:
@@ -80,8 +81,8 @@ def write_run(folder: Path, run: Run, result: RunResult, execution: dict[str, An
         write_together(folder, contents)
     record: dict[str, Any] = {
         "format": FORMAT,
-        "run_id": run.run_id(),
-        "run": run.model_dump(mode="json"),
+        "run_id": run.run_id,
+        "run": run.determinants(),
         "status": result.status.value,
         "reason": result.reason,
         "env_steps": result.env_steps,
@@ -193,10 +194,10 @@ def record_digest(record: dict[str, Any]) -> str:
     return sha256(canonical_json(plain).encode())
 
 
-def failed(run: Run, status: Status, reason: str, env_steps: int = 0) -> RunResult:
+def failed(seed: RunSeed, status: Status, reason: str, env_steps: int = 0) -> RunResult:
     """Returns the result of a run that has nothing to show but how it failed."""
     return RunResult(
-        seed=run.seed,
+        seed=seed,
         status=status,
         reason=reason,
         env_steps=env_steps,

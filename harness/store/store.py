@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from safetensors.numpy import load as load_arrays
 
 from pacebench.harness.records import RunResult, Status
-from pacebench.harness.seeding import RunSeed
 from pacebench.harness.store import manifest as manifests
 from pacebench.harness.store.checkpoints import NAME as CHECKPOINT
 from pacebench.harness.store.files import (
@@ -30,7 +29,7 @@ from pacebench.harness.store.files import (
 from pacebench.harness.store.ledger import Ledger
 from pacebench.harness.store.manifest import Manifest
 from pacebench.harness.store.runs import LOG, RECORD, BadRunError, StoredRun, read_run, write_run
-from pacebench.harness.study.specs import Cell, Run
+from pacebench.harness.study.specs import PlannedRun
 
 # What may be taken over from another study: outcomes that a run would have again.
 _SHARED = (Status.OK, Status.DIVERGED)
@@ -80,7 +79,7 @@ class RunStore:
         self,
         study: str,
         plan: dict[str, Any],
-        cells: Iterable[tuple[str, Cell, Sequence[RunSeed]]],
+        runs: Sequence[PlannedRun],
         evaluation_hashes: Mapping[str, str] | None = None,
     ) -> Manifest:
         """Adds the plan's runs to the manifest and returns it; see `manifest.extend`.
@@ -91,7 +90,7 @@ class RunStore:
         """
         with self.locked():
             old = self.manifest()
-            new = manifests.extend(old, study, plan, cells, evaluation_hashes)
+            new = manifests.extend(old, study, plan, runs, evaluation_hashes)
             if new != old:
                 manifests.write_manifest(self.root, new)
         return new
@@ -130,9 +129,9 @@ class RunStore:
                 good[run_id] = run
         return good, bad
 
-    def write(self, run: Run, result: RunResult, execution: dict[str, Any]) -> None:
+    def write(self, run: PlannedRun, result: RunResult, execution: dict[str, Any]) -> None:
         """Writes a finished run; see `write_run`."""
-        write_run(self.folder(run.run_id()), run, result, execution)
+        write_run(self.folder(run.run_id), run, result, execution)
 
     def policy(self, run_id: str) -> dict[str, NDArray[np.float32]]:
         """Returns the final policy of a verified run by parameter name; empty where it has none.

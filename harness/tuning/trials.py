@@ -12,13 +12,11 @@ from pacebench import envs
 from pacebench.harness.analysis.scores import Scale, scale_of
 from pacebench.harness.errors import UserError
 from pacebench.harness.records import Status
-from pacebench.harness.runner.launch import RunOptions, evaluation_hashes, run_cells
-from pacebench.harness.seeding import RunSeed
+from pacebench.harness.runner.launch import RunOptions, evaluation_hashes, make_runs
 from pacebench.harness.statistics import estimands
 from pacebench.harness.store.store import RunStore
-from pacebench.harness.study.expand import PlannedCell
 from pacebench.harness.study.space import distributions, tuning_study
-from pacebench.harness.study.specs import Cell, Run
+from pacebench.harness.study.specs import PlannedRun
 from pacebench.harness.tuning.search import Search, unfinished
 from pacebench.harness.tuning.storage import make_sampler
 
@@ -54,38 +52,40 @@ class SeedScore:
 
 
 def run_configuration(
-    search: Search, cells: list[PlannedCell], options: RunOptions
+    search: Search, configurations: list[list[PlannedRun]], options: RunOptions
 ) -> list[SeedScore]:
     """Runs configurations of a search and returns the scores of the last one.
 
     Args:
         search: The search they belong to.
-        cells: Every configuration so far, so that the manifest keeps them all; what is there
-            already is not run again.
+        configurations: The runs of every configuration so far, so that the manifest keeps them
+            all; what is there already is not run again.
         options: Where and how to run them.
 
     Raises:
         StoppedError: The user asked to stop before they were done.
     """
     plan = {"search": search.name, "study": search.study.model_dump(mode="json")}
-    summary = run_cells(search.name, plan, cells, search.folder, options, evaluation_hashes(cells))
+    runs = [run for configuration in configurations for run in configuration]
+    summary = make_runs(search.name, plan, runs, search.folder, options, evaluation_hashes(runs))
     if summary.interrupted and not summary.complete:
         raise StoppedError
-    return scores_of(search, cells[-1])
+    return scores_of(search, configurations[-1])
 
 
-def scores_of(search: Search, planned: PlannedCell) -> list[SeedScore]:
+def scores_of(search: Search, runs: list[PlannedRun]) -> list[SeedScore]:
     """Reads the scores of one configuration from the store."""
     store = RunStore(search.folder)
     scale = scale_of(envs.setup(search.setup), search.study.statistics.floor)
-    return [_score(store, planned.cell, seed, search, scale) for seed in planned.seeds]
+    return [_score(store, run, search, scale) for run in runs]
 
 
-def _score(store: RunStore, cell: Cell, seed: RunSeed, search: Search, scale: Scale) -> SeedScore:
-    run_id = Run(cell=cell, seed=seed).run_id()
-    stored = store.read(run_id, tables=True)
+def _score(store: RunStore, run: PlannedRun, search: Search, scale: Scale) -> SeedScore:
+    stored = store.read(run.run_id, tables=True)
     if stored is None:
-        raise UserError(f"run {run_id} of '{search.name}' is gone; tune again to make it again.")
+        raise UserError(
+            f"run {run.run_id} of '{search.name}' is gone; tune again to make it again."
+        )
     score: float | None = None
     if stored.status is Status.OK:
         episodes = stored.tables["evaluations.parquet"].to_pandas()
@@ -94,11 +94,11 @@ def _score(store: RunStore, cell: Cell, seed: RunSeed, search: Search, scale: Sc
         score = scale.floor
     timings = stored.record.get("timings", {})
     return SeedScore(
-        index=seed.index,
+        index=run.seed.index,
         status=stored.status.value,
         score=score,
         # A run that failed early still used up its share: no method may buy trials by crashing.
-        env_steps=cell.budget,
+        env_steps=run.cell.budget,
         seconds=float(sum(timings.values())),
     )
 

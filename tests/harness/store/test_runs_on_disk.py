@@ -21,7 +21,7 @@ from tests.harness.store.samples import empty_result, sample_result, sample_run
 @pytest.fixture
 def written(tmp_path: Path) -> Path:
     run = sample_run()
-    folder = tmp_path / "walks" / "runs" / run.run_id()
+    folder = tmp_path / "walks" / "runs" / run.run_id
     write_run(folder, run, sample_result(run), {"attempts": 1})
     return folder
 
@@ -31,9 +31,9 @@ def test_what_was_written_is_read_back(written: Path) -> None:
     result = sample_result(run)
     found = read_run(written, tables=True)
     assert found is not None
-    assert found.run_id == written.name == run.run_id()
+    assert found.run_id == written.name == run.run_id
     assert found.status is Status.OK
-    assert found.record["run"] == run.model_dump(mode="json")
+    assert found.record["run"] == run.determinants()
     rows = found.tables["evaluations.parquet"].to_pydict()
     assert rows["step"] == result.evaluations["step"]
     np.testing.assert_array_equal(rows["return"], np.float32(result.evaluations["return"]))
@@ -43,7 +43,7 @@ def test_what_was_written_is_read_back(written: Path) -> None:
     assert updates["slack"] == [None] * 3
     assert "seconds" not in updates
     assert found.tables["timings.parquet"].column_names == ["seconds"]
-    policy = RunStore(written.parents[1]).policy(run.run_id())
+    policy = RunStore(written.parents[1]).policy(run.run_id)
     np.testing.assert_array_equal(policy["weights"], result.policy["weights"])
 
 
@@ -58,7 +58,7 @@ def test_types_do_not_depend_on_what_was_recorded(written: Path) -> None:
 
 def test_the_same_result_gives_the_same_bytes(written: Path, tmp_path: Path) -> None:
     run = sample_run()
-    other = tmp_path / "other" / run.run_id()
+    other = tmp_path / "other" / run.run_id
     # Another attempt, another time, another place: none of it is part of the record.
     write_run(other, run, sample_result(run), {"attempts": 2, "batch": 7})
     for name in ("evaluations.parquet", "updates.parquet", "policy.safetensors"):
@@ -131,10 +131,10 @@ def test_an_edited_record_is_not_read(written: Path) -> None:
 
 def test_a_run_of_another_study_is_not_read(written: Path, tmp_path: Path) -> None:
     other = sample_run(1)
-    folder = tmp_path / "elsewhere" / other.run_id()
+    folder = tmp_path / "elsewhere" / other.run_id
     write_run(folder, other, sample_result(other), {})
     (written / "run.json").write_bytes((folder / "run.json").read_bytes())
-    with pytest.raises(BadRunError, match=f"another run .{other.run_id()}"):
+    with pytest.raises(BadRunError, match=f"another run .{other.run_id}"):
         read_run(written)
 
 
@@ -148,7 +148,7 @@ def test_run_json_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     real = os.replace
     monkeypatch.setattr(os, "replace", lambda a, b: (written.append(Path(b).name), real(a, b)))
     run = sample_run()
-    write_run(tmp_path / run.run_id(), run, sample_result(run), {})
+    write_run(tmp_path / run.run_id, run, sample_result(run), {})
     assert written[-1] == "run.json"
     assert len(written) == 5
 
@@ -162,14 +162,14 @@ def test_a_full_disk_leaves_no_record_and_no_debris(tmp_path: Path, monkeypatch)
     monkeypatch.setattr(files.os, "fsync", full)
     run = sample_run()
     with pytest.raises(StorageError, match="No space left on device; free some space"):
-        write_run(tmp_path / run.run_id(), run, sample_result(run), {})
-    assert list((tmp_path / run.run_id()).iterdir()) == []
+        write_run(tmp_path / run.run_id, run, sample_result(run), {})
+    assert list((tmp_path / run.run_id).iterdir()) == []
 
 
 def test_a_run_that_recorded_nothing_is_stored_too(tmp_path: Path) -> None:
     run = sample_run()
-    write_run(tmp_path / run.run_id(), run, empty_result(run.seed), {})
-    found = read_run(tmp_path / run.run_id(), tables=True)
+    write_run(tmp_path / run.run_id, run, empty_result(run.seed), {})
+    found = read_run(tmp_path / run.run_id, tables=True)
     assert found is not None
     assert found.status is Status.DIVERGED
     assert found.tables == {}

@@ -9,8 +9,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from pacebench.harness.runner.leases import EXPIRY, HEARTBEAT
-from pacebench.harness.seeding import RunSeed
-from pacebench.harness.study.specs import Cell, Frozen, Run
+from pacebench.harness.study.specs import Frozen, PlannedRun
 
 TRAIN = "pacebench.harness.training:train"
 
@@ -31,44 +30,36 @@ class Limits(Frozen):
     expiry: float = Field(default=EXPIRY, gt=0)
 
 
-class Task(Frozen):
-    """One attempt at a batch of seeds of one cell.
+class Attempt(Frozen):
+    """One attempt at a batch: runs of one cell that are trained together.
 
     Attributes:
-        attempt: Names the attempt.
+        name: Names the attempt in logs and in the ledger.
         root: The study's results folder, on storage that every worker sees.
-        label: How reports call the curriculum.
-        cell: What to train.
-        seeds: With which seeds.
+        runs: What to train.
         failures: Infrastructure failures of each run so far.
         train: The training function, as `module:function`.
         limits: What the attempt may use.
         stop_file: Workers stop at the next checkpoint once this file exists.
     """
 
-    attempt: str = Field(default_factory=lambda: uuid.uuid4().hex[:12])
+    name: str = Field(default_factory=lambda: uuid.uuid4().hex[:12])
     root: str
-    label: str
-    cell: Cell
-    seeds: tuple[RunSeed, ...]
+    runs: tuple[PlannedRun, ...]
     failures: tuple[int, ...]
     train: str = TRAIN
     limits: Limits = Limits()
     stop_file: str
 
-    def runs(self) -> list[Run]:
-        """Returns the runs to make."""
-        return [Run(cell=self.cell, seed=seed) for seed in self.seeds]
-
     @property
     def log(self) -> str:
         """The file, under the root, that takes the worker's output during the attempt."""
-        return f"attempts/{self.attempt}.log"
+        return f"attempts/{self.name}.log"
 
     @property
     def seconds(self) -> float | None:
         """The time limit of the whole batch."""
-        return None if self.limits.seconds is None else self.limits.seconds * len(self.seeds)
+        return None if self.limits.seconds is None else self.limits.seconds * len(self.runs)
 
 
 class Ending(StrEnum):
@@ -84,7 +75,7 @@ class Ending(StrEnum):
     LOST = "lost"  # another runner took its runs over
 
 
-class Outcome(Frozen):
+class AttemptOutcome(Frozen):
     """What is known about an attempt that ended.
 
     Attributes:
@@ -108,5 +99,5 @@ class Outcome(Frozen):
 class Ended:
     """An attempt and how it ended."""
 
-    task: Task
-    outcome: Outcome
+    attempt: Attempt
+    outcome: AttemptOutcome

@@ -17,6 +17,7 @@ from pacebench.harness.store.load import load_results
 from pacebench.harness.store.store import RunStore
 from pacebench.harness.study.expand import expand
 from pacebench.harness.study.models import Study
+from pacebench.harness.study.specs import by_cell
 from tests.harness.report import synthetic
 from tests.harness.report.synthetic import Method
 
@@ -63,12 +64,10 @@ def test_runs_taken_over_bring_the_time_at_which_they_finished(
     # Frozen where the other study's results are not, so that the plan cannot know of them.
     freeze.freeze(study, root)
     fill(tmp_path / "other", named(study, "other"), finished)
-    cells = expand(study)
     store = RunStore(root)
-    store.extend_manifest(
-        study.name, study.model_dump(mode="json"), [(c.label, c.cell, c.seeds) for c in cells]
-    )
-    taken = [run.run_id() for run in cells[0].runs()]
+    runs = expand(study)
+    store.extend_manifest(study.name, study.model_dump(mode="json"), runs)
+    taken = [run.run_id for run in by_cell(runs)[0]]
     assert all(store.share(run_id) is not None for run_id in taken)
     found = said(root, study)
     if finished == AFTER:
@@ -111,7 +110,7 @@ def test_a_run_that_was_seen_deleted_and_made_again_is_known(
     study: Study, tmp_path: Path, event: str, status: str, known: bool
 ) -> None:
     root = tmp_path / study.name
-    run_id = expand(study)[0].runs()[0].run_id()
+    run_id = expand(study)[0].run_id
     Ledger(root).append(event, run=run_id, status=status)
     freeze.freeze(study, root)
     fill(root, study, AFTER)
