@@ -21,13 +21,13 @@ from pacebench.harness.statistics.freeze import freeze as freeze_plan
 from pacebench.harness.store.files import make_folder, sha256, write_atomic
 from pacebench.harness.store.ledger import Ledger, now
 from pacebench.harness.store.provenance import git_state
+from pacebench.harness.store.study_files import StudyFiles
 from pacebench.harness.study.expand import expand
 from pacebench.harness.study.models import Study
 from pacebench.harness.study.specs import by_cell
 
 NAME = "plan.json"
 RESULTS = Path("results")
-_RECORDS = "runs/*/run.json"
 _MOST_CHANGES = 6  # sentences printed; a changed budget changes every cell
 
 
@@ -157,7 +157,7 @@ def load(folder: Path) -> PlanHistory | None:
     """
     path = folder / NAME
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(StudyFiles(folder).read(NAME))
         versions = tuple(
             Version(FrozenPlan.from_dict(version.pop("frozen")), **version)
             for version in data["versions"]
@@ -196,15 +196,16 @@ def freeze(study: Study, folder: Path | None = None, *, amend: str | None = None
         raise UserError(f"study '{study.name}' was never frozen; run `pacebench freeze` first.")
     if known is not None and not (amend or "").strip():
         raise _refusal(study, deviations(known.versions[-1].frozen, current.plan))
+    finished = StudyFiles(folder).run_ids()
     revision, dirty = git_state()
     version = Version(
         frozen=current,
         time=now(),
         reason=(amend or "").strip(),
-        finished=_finished(folder),
+        finished=len(finished),
         revision=revision,
         dirty=dirty,
-        elsewhere=_elsewhere(study, folder),
+        elsewhere=_elsewhere(study, folder, finished),
     )
     frozen = PlanHistory((*(known.versions if known else ()), version))
     plain = [{**asdict(v), "frozen": v.frozen.to_dict()} for v in frozen.versions]
@@ -253,13 +254,8 @@ def _refusal(study: Study, found: Sequence[Deviation]) -> UserError:
     )
 
 
-def _finished(folder: Path) -> int:
-    return sum(1 for _ in folder.glob(_RECORDS))
-
-
-def _elsewhere(study: Study, folder: Path) -> int:
+def _elsewhere(study: Study, folder: Path, here: set[str]) -> int:
     """Returns how many of the study's runs are finished in other studies, and not here."""
-    ids = {run.run_id for run in expand(study)}
-    here = {path.parent.name for path in folder.glob(_RECORDS)}
-    there = {path.parent.name for path in folder.parent.glob(f"*/{_RECORDS}")}
-    return len(ids & there - here)
+    others = [path for path in folder.parent.glob("*/") if path != folder]
+    there: set[str] = set().union(*(StudyFiles(path).run_ids() for path in others))
+    return len({run.run_id for run in expand(study)} & there - here)

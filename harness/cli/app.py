@@ -21,6 +21,8 @@ COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("run", "pacebench.harness.cli.run", "run"),
     ("status", "pacebench.harness.cli.status", "status"),
     ("report", "pacebench.harness.cli.report", "report"),
+    ("pack", "pacebench.harness.cli.pack", "pack"),
+    ("unpack", "pacebench.harness.cli.pack", "unpack"),
     ("schema", "pacebench.harness.cli.schema", "schema"),
     ("tune", "pacebench.harness.cli.tune", "tune"),
     ("render", "pacebench.harness.cli.render", "render"),

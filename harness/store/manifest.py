@@ -17,6 +17,7 @@ from pacebench.harness.seeding import RunSeed
 from pacebench.harness.store.files import StorageError, write_atomic
 from pacebench.harness.store.ledger import now
 from pacebench.harness.store.provenance import provenance
+from pacebench.harness.store.study_files import StudyFiles
 from pacebench.harness.study.models import Study
 from pacebench.harness.study.specs import Cell, Frozen, PlannedRun, digest
 
@@ -148,15 +149,15 @@ def _key(entry: ManifestEntry) -> tuple[str, str]:
     return entry.label, entry.run_id
 
 
-def read_manifest(root: Path) -> Manifest | None:
+def read_manifest(files: StudyFiles) -> Manifest | None:
     """Returns the manifest of a results folder, or None where there is none.
 
     Raises:
         UserError: It is not readable.
     """
-    path = root / NAME
+    path = files.folder / NAME
     try:
-        manifest = Manifest.model_validate_json(path.read_bytes())
+        manifest = Manifest.model_validate_json(files.read(NAME))
     except FileNotFoundError:
         return None
     except ValidationError as error:

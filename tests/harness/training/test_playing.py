@@ -24,7 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cell = make_cell(budget=1000, steps=(1000,), contexts=2, params={"norm_obs": True})
     seed = RunSeed(root=0, index=0)
     run = PlannedRun(label="spgl", cell=cell, seed=seed)
-    path = tmp_path_factory.mktemp("runs") / run.run_id
+    path = tmp_path_factory.mktemp("study") / "runs" / run.run_id
     write_run(path, run, train(cell, [seed])[0], {})
     return path
 
@@ -49,9 +49,9 @@ def test_an_animation_moves(folder: Path, tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_mistakes_are_named(folder: Path, tmp_path: Path) -> None:
     run = PlannedRun(label="spgl", cell=make_cell(), seed=RunSeed(root=0, index=1))
-    unlucky = tmp_path / run.run_id
+    unlucky = tmp_path / "runs" / run.run_id
     write_run(unlucky, run, failed(run.seed, Status.DIVERGED, "It broke."), {})
-    passed_on = tmp_path / folder.name
+    passed_on = tmp_path / "runs" / folder.name
     shutil.copytree(folder, passed_on, ignore=shutil.ignore_patterns("policy.safetensors"))
     for path, out, expected in (
         (passed_on, "a.png", "passed on without its policy"),
