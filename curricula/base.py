@@ -72,6 +72,8 @@ class Curriculum(ABC):
 
     name: ClassVar[str] = ""
     capabilities: ClassVar[Capabilities] = Capabilities()
+    # Raised when a change to one of ours alters its results: runs made before get other ids.
+    result_version: ClassVar[str] = "1"
     requires_epsilon_below: ClassVar[float | None] = None
 
     def __init__(

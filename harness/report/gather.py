@@ -33,7 +33,7 @@ from pacebench.harness.store.provenance import (
     provenance,
     version_words,
 )
-from pacebench.harness.study.expand import setup_digest
+from pacebench.harness.study.fingerprint import other_code
 from pacebench.harness.study.models import Study
 from pacebench.harness.tuning.record import TuningRecord, read_record
 
@@ -119,16 +119,10 @@ def report_data(
 
 
 def setups_of(study: Study, manifest: Manifest) -> tuple[dict[str, Setup], list[str]]:
-    """Returns the study's setups, and a sentence about each that has changed since it was run."""
+    """Returns the study's setups, and a sentence about all code that is not what made the runs."""
     found = {name: envs.setup(name) for name in study.setups}
-    used = {cell.setup: cell.setup_digest for cell in manifest.cells.values()}
-    notes = [
-        f"The setup {name} has changed since these runs were made; run the study again to compare "
-        "like with like."
-        for name in study.setups
-        if name in used and used[name] != setup_digest(name)
-    ]
-    return found, notes
+    changes = other_code(manifest.current_cells())
+    return found, [f"Made by other code than is installed: {change}." for change in changes]
 
 
 def tuning_of(study: Study, root: Path) -> tuple[TuningRecord | None, list[str]]:
