@@ -26,7 +26,7 @@ THETA_LIMITS = (1e-100, 1e100)
 BLOCK = 65_536
 
 
-class Statistics(NamedTuple):
+class WhitenedStatistics(NamedTuple):
     """What a step needs to know about one batch, whitened, values in units of `unit`.
 
     Attributes:
@@ -108,7 +108,7 @@ class ScaledFamily:
 
     def statistics(
         self, p: Gaussian, theta: Array, contexts: Array, values: Array, slack: float
-    ) -> Statistics:
+    ) -> WhitenedStatistics:
         """Returns the statistics of a batch sampled from `p`, the member at `theta`."""
         # Dividing by the largest value makes the step independent of the values' unit.
         unit = float(np.abs(values).max()) or 1.0
@@ -130,7 +130,7 @@ class ScaledFamily:
             gap, slope = self.target.decorrelate(gap), self.target.decorrelate(weights @ y)
             theta_slope, pull = solve_lower(self.root, theta_slope), solve_lower(self.root, pull)
             theta_gap = (1.0 / theta - 1.0) @ self.root
-        return Statistics(
+        return WhitenedStatistics(
             slack / unit, gap, slope, theta_gap, theta_slope, pull, weights, unit, contexts
         )
 

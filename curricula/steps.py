@@ -20,18 +20,41 @@ PARALLEL = 1e-12
 
 
 class Step(NamedTuple):
-    """A whitened step and the case of the lemma it comes from.
+    """A change of the distribution's parameters that a closed form or a solver chose.
 
-    The cases are `free` (no constraint binds: land on the target), `kl` (the budget binds),
-    `value` (the value constraint binds), `both`, `ascent` for a performance step, and `stationary`
-    where there is no direction to go. Where a solver found the step, it says how hard that was and
-    whether the result could be used.
+    Attributes:
+        delta: The whitened change of one block, mean or θ; or of both, the mean's d numbers first.
+        case: Which constraints bind there. `free`: none, and the block lands on the target; `kl`:
+            the budget; `value`: the value constraint; `both`. `ascent`: a performance step;
+            `stationary`: no direction is better than another; `interior`: a solver's optimum away
+            from the target where nothing binds; `rejected`: a solver found nothing usable. Where
+            the blocks are moved one by one, `mean/theta`.
+        iterations: Iterations of the solver, 0 for a closed form.
+        accepted: Whether the step may be used.
+        predicted_value: The value after the step by the exact model, where that is the one used.
     """
 
     delta: Array
     case: str
     iterations: int = 0
     accepted: bool = True
+    predicted_value: float | None = None
+
+    @property
+    def lands(self) -> tuple[bool, bool]:
+        """Whether the mean, and whether θ, lands on the target, of a step of both blocks."""
+        mean, _, theta = self.case.partition("/")
+        return mean == "free", (theta or mean) == "free"
+
+
+def side_by_side(mean: Step, theta: Step) -> Step:
+    """Returns the step of both blocks, of which each was chosen by itself."""
+    return Step(
+        np.concatenate([mean.delta, theta.delta]),
+        f"{mean.case}/{theta.case}",
+        mean.iterations + theta.iterations,
+        mean.accepted and theta.accepted,
+    )
 
 
 def ascent(slope: Array, radius: float) -> Step:
