@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pacebench.curricula.capabilities import Capabilities
+from pacebench.curricula.checks import Array, as_bounds, as_number, as_samples
 from pacebench.curricula.errors import CurriculumError
-from pacebench.curricula.gaussian import Array, Gaussian, as_vector
+from pacebench.curricula.gaussian import Gaussian
 from pacebench.curricula.record import UpdateRecord
 from pacebench.curricula.uniform import Distribution, divergence
 
@@ -33,7 +34,7 @@ class Common(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One keyword beyond the common ones: its default and what it does."""
+    """A keyword of one curriculum beyond the common ones: its default and its description."""
 
     default: Any
     doc: str
@@ -104,7 +105,9 @@ class Curriculum(ABC):
         self.target, self.initial = target, initial
         self.epsilon = self._checked_epsilon(epsilon)
         self.threshold = self._checked_threshold(threshold)
-        self.bounds = self._checked_bounds(bounds)
+        if bounds is None and self.capabilities.needs_bounds:
+            raise CurriculumError(f"{self._label} needs bounds=(lower, upper).")
+        self.bounds = None if bounds is None else as_bounds(bounds, self.dim)
         self.updates = 0
         self.rejected = 0
         self._distribution: Distribution = initial
@@ -115,11 +118,9 @@ class Curriculum(ABC):
         common = set(Common.__annotations__)
         found: dict[str, Option] = {}
         for base in reversed(cls.__mro__):
-            if not (isinstance(base, type) and issubclass(base, Curriculum)):
+            if not issubclass(base, Curriculum) or "__init__" not in vars(base):
                 continue
-            init = base.__dict__.get("__init__")
-            parameters = inspect.signature(init).parameters if init else {}
-            for name, parameter in parameters.items():
+            for name, parameter in inspect.signature(base.__init__).parameters.items():
                 if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name not in common:
                     found[name] = Option(parameter.default, _documented(cls, name))
         return found
@@ -156,8 +157,8 @@ class Curriculum(ABC):
                 changed then.
         """
         started = perf_counter_ns()
-        c, v = self._checked_samples(contexts, values)
-        mean_value = float(v.mean())
+        c, v = as_samples(contexts, values, self.dim)
+        mean_value = float(v.sum()) / len(v)
         proposal = self._propose(c, v)
         old, new = self._distribution, proposal.distribution
         record = UpdateRecord(
@@ -177,7 +178,8 @@ class Curriculum(ABC):
             seconds=(perf_counter_ns() - started) * 1e-9,
         )
         # Nothing has changed up to here, so an exception above leaves the curriculum as it was.
-        self._install({**proposal.state, "_distribution": new})
+        self._install(proposal.state)
+        self._distribution = new
         self.updates += 1
         self.rejected += not proposal.accepted
         return record
@@ -235,42 +237,13 @@ class Curriculum(ABC):
         """Returns the attributes that a saved state stands for, by name; changes nothing itself."""
         return {}
 
-    def _checked_samples(self, contexts: ArrayLike, values: ArrayLike) -> tuple[Array, Array]:
-        try:
-            c = np.asarray(contexts, dtype=np.float64)
-            v = np.asarray(values, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise CurriculumError(
-                "contexts and values must be arrays of numbers, (K, d) and (K,)."
-            ) from None
-        if c.ndim != 2 or c.shape[1] != self.dim or v.shape != c.shape[:1]:
-            raise CurriculumError(
-                f"an update needs contexts of shape (K, {self.dim}) and values of shape (K,), not "
-                f"{c.shape} and {v.shape}."
-            )
-        if len(v) == 0:
-            raise CurriculumError("an update needs at least one context; K is 0.")
-        # A sum is NaN or infinite where an entry is, and costs no K × d temporary.
-        with np.errstate(over="ignore", invalid="ignore"):
-            suspicious = not math.isfinite(float(c.sum()) + float(v.sum()))
-        if suspicious:
-            for what, array in (("contexts", c), ("values", v)):
-                bad = np.argwhere(~np.isfinite(array))
-                if len(bad):
-                    raise CurriculumError(
-                        f"the {what} contain NaN or infinite numbers, first in row {bad[0][0]}; "
-                        "drop or repair those episodes."
-                    )
-        return c, v
-
     def _checked_epsilon(self, epsilon: float) -> float:
-        limit = self.requires_epsilon_below
-        value = _number(epsilon, "epsilon")
+        value, limit = as_number(epsilon, "epsilon"), self.requires_epsilon_below
         if not 0.0 < value < math.inf:
             raise CurriculumError(f"epsilon must be positive, not {epsilon!r}; 0.05 is usual.")
         if limit is not None and value >= limit:
             raise CurriculumError(
-                f"{self.name or type(self).__name__} needs epsilon < {limit}, not {epsilon!r}: "
+                f"{self._label} needs epsilon < {limit}, not {epsilon!r}: "
                 "only then does every variance stay positive."
             )
         return value
@@ -279,36 +252,18 @@ class Curriculum(ABC):
         if threshold is None:
             if self.capabilities.self_paced:
                 raise CurriculumError(
-                    f"{self.name or type(self).__name__} paces itself by the values and needs a "
-                    "threshold; give one on the scale of the discounted return."
+                    f"{self._label} paces itself by the values and needs a threshold; "
+                    "give one on the scale of the discounted return."
                 )
             return None
-        value = _number(threshold, "threshold")
+        value = as_number(threshold, "threshold")
         if not math.isfinite(value):
             raise CurriculumError(f"the threshold must be finite, not {threshold!r}.")
         return value
 
-    def _checked_bounds(
-        self, bounds: tuple[ArrayLike, ArrayLike] | None
-    ) -> tuple[Array, Array] | None:
-        if bounds is None:
-            if self.capabilities.needs_bounds:
-                raise CurriculumError(
-                    f"{self.name or type(self).__name__} needs bounds=(lower, upper)."
-                )
-            return None
-        try:
-            lower, upper = bounds
-        except (TypeError, ValueError):
-            raise CurriculumError("bounds must be a pair (lower, upper) of vectors.") from None
-        low, high = as_vector(lower, "lower bound"), as_vector(upper, "upper bound")
-        if len(low) != self.dim or len(high) != self.dim:
-            raise CurriculumError(
-                f"bounds must have {self.dim} numbers each, not {len(low)} and {len(high)}."
-            )
-        if not (low < high).all():
-            raise CurriculumError("every lower bound must lie below its upper bound.")
-        return low, high
+    @property
+    def _label(self) -> str:
+        return self.name or type(self).__name__
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}, d = {self.dim}, {self.updates} updates>"
@@ -322,13 +277,6 @@ def _effective_samples(contexts: Array, old: Distribution, proposal: Proposal) -
     # Subtracting the largest logarithm keeps exp from overflowing and leaves the ratio as it is.
     weights = np.exp(logs - logs.max())
     return float(weights.sum()) ** 2 / float(weights @ weights)
-
-
-def _number(value: float, what: str) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise CurriculumError(f"{what} must be a number, not {value!r}.") from None
 
 
 def _documented(cls: type, option: str) -> str:

@@ -8,9 +8,10 @@ import numpy as np
 
 from pacebench.curricula.base import Common, Curriculum, Proposal
 from pacebench.curricula.capabilities import Capabilities
+from pacebench.curricula.checks import Array
 from pacebench.curricula.errors import CurriculumError
 from pacebench.curricula.family import ScaledFamily
-from pacebench.curricula.gaussian import Array, Gaussian
+from pacebench.curricula.gaussian import Gaussian
 from pacebench.curricula.registry import register
 from pacebench.curricula.uniform import Uniform
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from pacebench.curricula import sqp
 from pacebench.curricula.capabilities import Capabilities
+from pacebench.curricula.checks import Array
 from pacebench.curricula.family import WhitenedStatistics
-from pacebench.curricula.gaussian import Array
 from pacebench.curricula.registry import register
 from pacebench.curricula.scaled_problem import ScaledProblem
 from pacebench.curricula.spgl import Spgl
@@ -46,16 +46,11 @@ class SpglExactKl(Spgl):
     already. The θ-block is solved numerically in ln θ, where it stays positive for every ε.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(
-        self_paced=True,
-        scaled_family=True,
+    capabilities: ClassVar[Capabilities] = replace(
+        Spgl.capabilities,
         trust_region="block-exact",
-        value_constraint="linear-block",
         optimal="block-exact-kl",
-        converges_within=0.0,
-        equivariant=True,
         solver_tolerance=1e-4,
-        raises_value=True,
     )
     requires_epsilon_below: ClassVar[float | None] = None
 
@@ -92,16 +87,12 @@ class SpglExact(Spgl):
     than staying, is refused and counted.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(
-        self_paced=True,
-        scaled_family=True,
-        trust_region="block-exact",
+    capabilities: ClassVar[Capabilities] = replace(
+        SpglExactKl.capabilities,
         value_constraint="weighted-block",
         optimal="block-exact",
         converges_within=1e-3,
-        equivariant=True,
         solver_tolerance=1e-3,
-        raises_value=True,
     )
     requires_epsilon_below: ClassVar[float | None] = None
     blocks: ClassVar[tuple[str, ...]] = ("mean", "theta")

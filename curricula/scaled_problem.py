@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from pacebench.curricula.checks import Array
 from pacebench.curricula.family import ScaledFamily, WhitenedStatistics
-from pacebench.curricula.gaussian import Array, Gaussian
+from pacebench.curricula.gaussian import Gaussian
 from pacebench.curricula.sqp import Smooth, affine
 
 
@@ -50,7 +51,7 @@ class ScaledProblem:
         return kl, np.concatenate([m, 0.5 * ((1.0 + growth) * (1.0 + coupled) - 1.0)])
 
     def gain(self, z: Array) -> tuple[float, Array]:
-        """Returns the importance-weighted value less V̄, in units of `stats.unit`."""
+        """Returns the importance-weighted value minus V̄, in units of `stats.unit`."""
         m, zeta = z[: self.dim], z[self.dim :]
         inverse = np.exp(-0.5 * zeta)
         scaled = (self._samples - self._coloured(m)) * inverse
@@ -100,12 +101,12 @@ class ScaledProblem:
         return affine(evaluate, scale, offset)
 
     def relative_step(self, zeta: Array) -> Array:
-        """Returns the whitened θ-step of a logarithmic one."""
+        """Returns the whitened θ-step of a logarithmic step ζ."""
         relative = np.expm1(zeta)
         return relative if self.family.diagonal else relative @ self.family.root
 
     def log_step(self, theta_step: Array) -> Array:
-        """Returns the logarithmic step of a whitened θ-step that keeps θ positive."""
+        """Returns the logarithmic step ζ of a whitened θ-step that keeps θ positive."""
         return np.asarray(np.log1p(self.family.relative(theta_step)))
 
     def _coupled(self, v: Array) -> Array:

@@ -7,8 +7,9 @@ from typing import Any, ClassVar, Unpack
 
 from pacebench.curricula.base import Common, Curriculum, Proposal
 from pacebench.curricula.capabilities import Capabilities
+from pacebench.curricula.checks import Array
 from pacebench.curricula.errors import CurriculumError
-from pacebench.curricula.gaussian import Array, Gaussian
+from pacebench.curricula.gaussian import Gaussian
 
 
 class SelfPaced(Curriculum):
@@ -36,7 +37,7 @@ class SelfPaced(Curriculum):
         self.reached = False
 
     def _propose(self, contexts: Array, values: Array) -> Proposal:
-        mean_value = float(values.mean())
+        mean_value = float(values.sum()) / len(values)
         converge = mean_value >= self.threshold
         if self.reached and not converge and self.on_shortfall == "hold":
             proposal = self._stay("hold", "shortfall")

@@ -1,4 +1,4 @@
-"""SPGL with one trust region over mean and spread together."""
+"""SPGL with one trust region over mean and θ together."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from pacebench.curricula.capabilities import Capabilities
+from pacebench.curricula.checks import Array
 from pacebench.curricula.family import WhitenedStatistics
-from pacebench.curricula.gaussian import Array
 from pacebench.curricula.registry import register
 from pacebench.curricula.spgl import ScaledSelfPaced
 from pacebench.curricula.steps import PARALLEL, Step, beside
@@ -42,11 +42,10 @@ class SpglShared(ScaledSelfPaced):
     def _step(self, stats: WhitenedStatistics, *, converge: bool) -> Step:
         if not converge:
             return self._shortened(joint_ascent(stats, self.epsilon))
-        landing = np.concatenate([stats.mean_gap, stats.theta_gap])
         gain = float(stats.mean_slope @ stats.mean_gap)
         gain += float(stats.theta_slope @ stats.theta_gap)
         if stats.slack + gain >= 0.0 and self.target.kl(self._distribution) <= self.epsilon:
-            return Step(landing, "free")
+            return Step(np.concatenate([stats.mean_gap, stats.theta_gap]), "free")
         return self._shortened(joint_approach(stats, self.epsilon))
 
     def _shortened(self, step: Step) -> Step:
@@ -99,11 +98,12 @@ def joint_approach(stats: WhitenedStatistics, epsilon: float) -> Step:
 
 
 def _both(stats: WhitenedStatistics, epsilon: float) -> Step:
-    """The same where the value constraint binds: solves for λ with λ₁ eliminated.
+    """Returns the step of `joint_approach` where the value constraint binds.
 
-    With u, w the unit slopes and D = 2N + nλh, the components along them are
-    [2(bN + cn) − nλa]h/(D√n) and −2[(cn + bN)h + Na]/(D√N); across, x keeps the factor h and ω
-    gets −2/λ. Written so, no term is a difference of nearly equal ones as λ → 0.
+    Its multiplier λ₁ is eliminated. With u, w the unit slopes and D = 2N + nλh, the components
+    along them are [2(bN + cn) − nλa]h/(D√n) and −2[(cn + bN)h + Na]/(D√N); orthogonal to them, x
+    gets the factor h and ω the factor −2/λ. In this form no term is a difference of nearly equal
+    ones as λ → 0.
     """
     x, pull, a = stats.mean_gap, stats.theta_pull, stats.slack
     u, root_n = _unit(stats.mean_slope)
@@ -128,7 +128,7 @@ def _both(stats: WhitenedStatistics, epsilon: float) -> Step:
         used = 0.5 * (h * h * rest_x2 + mean_along**2) + 0.25 * theta_along**2
         return used + (rest2 / (lam * lam) if rest2 else 0.0)
 
-    # With N = 0 and λ = 0 the denominator D vanishes, but then the value constraint is the mean's.
+    # At λ = 0 the denominator D vanishes if N = 0, so that λ = 0 is tried only for N > 0.
     lam = _multiplier(spent, rest2 == 0.0 and N > 0.0, epsilon)
     h, mean_along, theta_along = components(lam)
     theta = theta_along * w

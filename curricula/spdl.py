@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from typing import ClassVar, Unpack
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import Bounds, NonlinearConstraint, minimize
 
 from pacebench.curricula.base import Common, Proposal
-from pacebench.curricula.capabilities import Capabilities
+from pacebench.curricula.checks import Array
 from pacebench.curricula.cholesky_problem import CholeskyProblem
 from pacebench.curricula.errors import CurriculumError
-from pacebench.curricula.gaussian import Array
 from pacebench.curricula.registry import register
 from pacebench.curricula.spdl_curriculum import SpdlCurriculum
-from pacebench.curricula.sqp import Remembered, Smooth, affine
+from pacebench.curricula.sqp import Smooth, affine, once_per_point
 
 
 @register("spdl")
@@ -30,17 +29,9 @@ class Spdl(SpdlCurriculum):
     counted, and the old distribution stays.
 
     Args:
-        max_iterations: Where `trust-constr` stops; SciPy's own default is 1000, and narrow targets
-            reach it.
+        max_iterations: The limit on the iterations of `trust-constr`; 1000 is SciPy's default, and
+            narrow targets reach it.
     """
-
-    capabilities: ClassVar[Capabilities] = Capabilities(
-        self_paced=True,
-        trust_region="reverse",
-        value_constraint="weighted",
-        converges_within=1e-3,
-        raises_value=True,
-    )
 
     def __init__(
         self,
@@ -102,11 +93,11 @@ def _constraint(
     function: Smooth, low: float, high: float, *, keep_feasible: bool = False
 ) -> NonlinearConstraint:
     """Returns low ≤ function ≤ high for `trust-constr`, evaluated once per point."""
-    remembered = Remembered(function)
+    value, gradient = once_per_point(function)
     return NonlinearConstraint(
-        lambda x: np.array([remembered.value(x)]),
+        lambda x: np.array([value(x)]),
         low,
         high,
-        jac=lambda x: remembered.gradient(x)[None, :],
+        jac=lambda x: gradient(x)[None, :],
         keep_feasible=keep_feasible,
     )

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pacebench.curricula.base import Common, Proposal
+from pacebench.curricula.capabilities import Capabilities
+from pacebench.curricula.checks import Array, as_vector
 from pacebench.curricula.cholesky_problem import CholeskyProblem
 from pacebench.curricula.errors import CurriculumError
-from pacebench.curricula.gaussian import Array, Gaussian, as_vector
+from pacebench.curricula.gaussian import Gaussian
 from pacebench.curricula.selfpaced import SelfPaced
 
 # How far a solution may violate the budget, relative to ε, or the value constraint, relative to the
@@ -31,6 +33,14 @@ class SpdlCurriculum(SelfPaced):
             deviation: one number or d; None for no bound.
         kl_threshold: The floor holds while KL(p‖ψ) exceeds this many nats; needed with it.
     """
+
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        self_paced=True,
+        trust_region="reverse",
+        value_constraint="weighted",
+        converges_within=1e-3,
+        raises_value=True,
+    )
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -11,8 +12,9 @@ from scipy.optimize import brentq
 from pacebench.curricula import sqp
 from pacebench.curricula.base import Proposal
 from pacebench.curricula.capabilities import Capabilities
+from pacebench.curricula.checks import Array
 from pacebench.curricula.cholesky_problem import CholeskyProblem
-from pacebench.curricula.gaussian import Array, solve_lower
+from pacebench.curricula.gaussian import solve_lower
 from pacebench.curricula.registry import register
 from pacebench.curricula.spdl_curriculum import SpdlCurriculum
 
@@ -26,15 +28,11 @@ class SpdlSqp(SpdlCurriculum):
     tells how much of SPDL's cost is due to the problem and how much to the published solver.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(
-        self_paced=True,
-        trust_region="reverse",
-        value_constraint="weighted",
+    capabilities: ClassVar[Capabilities] = replace(
+        SpdlCurriculum.capabilities,
         optimal="reverse-exact",
-        converges_within=1e-3,
         equivariant=True,
         solver_tolerance=1e-3,
-        raises_value=True,
     )
 
     def _solve(self, step: str, contexts: Array, values: Array, mean_value: float) -> Proposal:

@@ -11,9 +11,9 @@ import numpy as np
 from pacebench.curricula import steps
 from pacebench.curricula.base import Common, Proposal
 from pacebench.curricula.capabilities import Capabilities
+from pacebench.curricula.checks import Array, as_vector
 from pacebench.curricula.errors import CurriculumError
 from pacebench.curricula.family import THETA_LIMITS, ScaledFamily, WhitenedStatistics
-from pacebench.curricula.gaussian import Array, as_vector
 from pacebench.curricula.registry import register
 from pacebench.curricula.selfpaced import SelfPaced
 from pacebench.curricula.steps import Step

@@ -8,11 +8,12 @@ it is refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import Bounds, minimize
 
-from pacebench.curricula.gaussian import Array
+from pacebench.curricula.checks import Array
 from pacebench.curricula.steps import Step
 
 Smooth = Callable[[Array], tuple[float, Array]]
@@ -48,17 +49,17 @@ def solve(
     start = np.zeros_like(guess) if origin is None else origin
     slope = float(np.linalg.norm(objective(guess)[1])) * radius
     unit = slope if np.isfinite(slope) and slope > 0.0 else 1.0
-    goal = Remembered(lambda x: _over(objective(x), unit), radius)
-    limits = [Remembered(c, radius) for c in constraints]
+    goal, slope_of_goal = once_per_point(lambda x: _over(objective(x), unit), radius)
+    limits = [once_per_point(constraint, radius) for constraint in constraints]
     with np.errstate(over="ignore", invalid="ignore"):
         try:
             result = minimize(
-                goal.value,
+                goal,
                 guess / radius,
-                jac=goal.gradient,
+                jac=slope_of_goal,
                 method="SLSQP",
                 bounds=None if lower is None else Bounds(lb=lower / radius),
-                constraints=[{"type": "ineq", "fun": c.value, "jac": c.gradient} for c in limits],
+                constraints=[{"type": "ineq", "fun": f, "jac": jac} for f, jac in limits],
                 # A billionth of what a step can gain; a smaller one is lost in rounding errors.
                 options={"ftol": 1e-9, "maxiter": 200},
             )
@@ -109,28 +110,17 @@ def _over(pair: tuple[float, Array], unit: float) -> tuple[float, Array]:
     return pair[0] / unit, pair[1] / unit
 
 
-class Remembered:
-    """A smooth function of x/radius that computes value and gradient only once per point.
+def once_per_point(
+    function: Smooth, radius: float = 1.0
+) -> tuple[Callable[[Array], float], Callable[[Array], Array]]:
+    """Returns value and gradient, as functions of x/radius, that are computed together.
 
-    SciPy asks for the two separately, and here they cost as much together as one alone.
+    SciPy asks for the two separately at the same point.
     """
 
-    def __init__(self, function: Smooth, radius: float = 1.0) -> None:
-        self._function, self._radius = function, radius
-        self._at: bytes | None = None
-        self._pair: tuple[float, Array] = (0.0, np.zeros(0))
+    @lru_cache(maxsize=1)
+    def evaluate(point: bytes) -> tuple[float, Array]:
+        value, gradient = function(np.frombuffer(point) * radius)
+        return value, gradient * radius
 
-    def _evaluate(self, x: Array) -> tuple[float, Array]:
-        key = x.tobytes()
-        if key != self._at:
-            value, gradient = self._function(x * self._radius)
-            self._at, self._pair = key, (value, gradient * self._radius)
-        return self._pair
-
-    def value(self, x: Array) -> float:
-        """Returns the value at x."""
-        return self._evaluate(x)[0]
-
-    def gradient(self, x: Array) -> Array:
-        """Returns the gradient at x."""
-        return self._evaluate(x)[1]
+    return lambda x: evaluate(x.tobytes())[0], lambda x: evaluate(x.tobytes())[1]

@@ -1,9 +1,9 @@
 """The two lemmas of SPGL as pure functions of whitened vectors.
 
-In whitened coordinates (see `curricula.family`) all norms are Euclidean, and the problems are plane
+In whitened coordinates (see `curricula.family`) all norms are Euclidean, and the problems become
 geometry: a ball (the KL budget), a half-space (the value constraint) and a point or direction to
 approach. The closed forms are written so that no case divides by a difference of nearly equal
-numbers; they equal the multipliers λ₁…λ₄ of `docs/curricula.md` wherever those are defined.
+numbers; wherever the multipliers λ₁…λ₄ of `docs/curricula.md` are defined, they give the same step.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pacebench.curricula.gaussian import Array
+from pacebench.curricula.checks import Array
 
-# Two directions closer than this are parallel: what remains of one beside the other is rounding.
+# Directions whose sine is below this count as parallel: the rest is rounding error.
 PARALLEL = 1e-12
 
 
@@ -58,7 +58,7 @@ def side_by_side(mean: Step, theta: Step) -> Step:
 
 
 def ascent(slope: Array, radius: float) -> Step:
-    """Lemma 1: the step of length `radius` that raises the linearised value most."""
+    """Lemma 1: returns the step of length `radius` that raises the linearised value most."""
     norm = length(slope)
     if norm == 0.0:
         return Step(np.zeros_like(slope), "stationary")
@@ -126,15 +126,15 @@ def descend(slack: float, slope: Array, pull: Array, gap: Array, epsilon: float)
 def beside(vector: Array, unit: Array) -> Array:
     """Returns the part of `vector` orthogonal to `unit`.
 
-    Subtracted twice: where the two are nearly parallel, the first remainder still leans on `unit`
-    by as much rounding as the whole vector has.
+    The projection is subtracted twice: if the two are nearly parallel, the first remainder is not
+    orthogonal to `unit`, because of the rounding errors of the whole vector.
     """
     rest = vector - unit * float(unit @ vector)
     return rest - unit * float(unit @ rest)
 
 
 def _direction(slope: Array, slack: float) -> tuple[Array, float]:
-    """Returns the slope's unit vector, and how far against it the plane slope·δ = −slack lies."""
+    """Returns the slope's unit vector, and the distance from 0 of the plane slope·δ = −slack."""
     norm = length(slope)
     return slope / norm, slack / norm
 

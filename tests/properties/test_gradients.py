@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from pacebench.curricula.cholesky_problem import CholeskyProblem
 from pacebench.curricula.family import ScaledFamily
 from pacebench.curricula.scaled_problem import ScaledProblem
-from pacebench.harness.verify import Problem, oracle
+from pacebench.harness.verify import UpdateProblem, oracle
 from pacebench.harness.verify.oracle import Normal
 
 problems = st.builds(
-    Problem,
+    UpdateProblem,
     dim=st.integers(1, 5),
     samples=st.sampled_from([7, 20]),
     full=st.booleans(),
