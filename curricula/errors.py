@@ -1,5 +1,5 @@
 class CurriculumError(ValueError):
     """A mistake in what a curriculum was given; the message is one sentence with the remedy.
 
-    It is raised before any state changes, so the curriculum can be used on as if nothing happened.
+    It is raised before any state changes, so the curriculum can still be used.
     """
