@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -77,10 +76,10 @@ def test_gaps_are_nan_where_nothing_can_be_gained():
 
 def test_a_value_below_the_threshold_is_a_violation_of_convergence_steps_only():
     instance = synthetic(2, 64, 1, seed=11, epsilon=0.05)
-    answer = replace(staying(instance), value=-0.01)
+    answer = staying(instance).model_copy(update={"value": -0.01})
     assert short_of_value(answer, converging=True)
     assert not short_of_value(answer, converging=False)
-    assert not short_of_value(replace(answer, value=-1e-4), converging=True)
+    assert not short_of_value(answer.model_copy(update={"value": -1e-4}), converging=True)
 
 
 def test_weighted_value_agrees_with_densities_of_scipy():
