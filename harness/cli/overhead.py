@@ -71,24 +71,13 @@ def overhead(
 @contextmanager
 def _progress() -> Iterator[Callable[[str, int, int, str], None]]:
     """Shows the stages, as a bar each on a terminal and as a line per tenth elsewhere."""
-    from rich.progress import (
-        MofNCompleteColumn,
-        Progress,
-        TaskID,
-        TextColumn,
-        TimeElapsedColumn,
-    )
+    from rich.progress import Progress, TaskID, TextColumn
 
     from pacebench.harness.cli.output import console
 
     terminal = console(stderr=True)
-    columns = (*Progress.get_default_columns(), MofNCompleteColumn(), TimeElapsedColumn())
-    bars = Progress(
-        *columns,
-        TextColumn("{task.fields[note]}"),
-        console=terminal,
-        disable=not terminal.is_terminal,
-    )
+    columns = (*Progress.get_default_columns(), TextColumn("{task.fields[note]}"))
+    bars = Progress(*columns, console=terminal, disable=not terminal.is_terminal)
     tasks: dict[str, TaskID] = {}
 
     def hear(stage: str, done: int, total: int, note: str) -> None:

@@ -16,16 +16,7 @@ from pacebench.harness.statistics.multiplicity import holm
 
 
 class RatioShift(StoredRecord):
-    """One ratio in two runs.
-
-    Attributes:
-        cell: Name of the cell.
-        method: The curriculum.
-        ratio: In the first run.
-        other: In the second.
-        shift: Relative change from the first to the second.
-        p_value: Welch's, of no change.
-    """
+    """A ratio in two runs, its relative change (`shift`), and Welch's p-value of no change."""
 
     cell: str
     method: str
@@ -36,16 +27,7 @@ class RatioShift(StoredRecord):
 
 
 class Agreement(StoredRecord):
-    """How two runs compare.
-
-    Attributes:
-        agree: Whether no ratio differs after Holm's correction.
-        ratios: Ratios that both have.
-        alone: Those that differ at 5 %, each taken alone.
-        disagreeing: Those that differ after the correction.
-        median_change: Median relative change.
-        rows: All of them.
-    """
+    """How two runs compare: `alone` differ at 5 % each, `disagreeing` after Holm's correction."""
 
     agree: bool
     ratios: int

@@ -43,16 +43,6 @@ class Instance:
     threshold: float
     epsilon: float
 
-    @property
-    def slack(self) -> float:
-        """The slack a = V̄ − V₋."""
-        return float(self.values.mean()) - self.threshold
-
-    @property
-    def converging(self) -> bool:
-        """Whether the update is a convergence step (a ≥ 0) or a performance step."""
-        return self.slack >= 0.0
-
     def make(self, name: str) -> curricula.Curriculum:
         """Returns the curriculum `name` at p, before the update.
 

@@ -45,10 +45,10 @@ class Answer(StoredRecord):
         value: The importance-weighted value minus V₋, in standard deviations of the values.
     """
 
-    step: str
-    case: str
-    accepted: bool
-    iterations: int
+    step: str = "hold"
+    case: str = STAYING
+    accepted: bool = True
+    iterations: int = 0
     kl_forward: float
     kl_reverse: float
     kl_new_old: float
@@ -64,33 +64,23 @@ def problem_of(name: str) -> str | None:
     return REVERSE if capabilities.trust_region == "reverse" else FORWARD
 
 
-def judge(instance: Instance, record: curricula.UpdateRecord, new: Any) -> Answer:
+def judge(instance: Instance, record: curricula.UpdateRecord | None, new: Any) -> Answer:
     """Measures an answer by exact formulas, none of which is the method's own."""
-    return _measure(
-        instance, new, record.step, record.case, record.accepted, int(record.iterations)
-    )
-
-
-def staying(instance: Instance) -> Answer:
-    """Returns the answer that changes nothing, against which progress is counted."""
-    return _measure(instance, instance.current, "hold", STAYING, True, 0)
-
-
-def _measure(
-    instance: Instance, new: Any, step: str, case: str, accepted: bool, iterations: int
-) -> Answer:
     old, target = instance.current, instance.target
+    said = ("step", "case", "accepted", "iterations") if record is not None else ()
     return Answer(
-        step=step,
-        case=case,
-        accepted=accepted,
-        iterations=iterations,
+        **{name: getattr(record, name) for name in said},
         kl_forward=target.kl(new),
         kl_reverse=new.kl(target),
         kl_new_old=new.kl(old) / instance.epsilon,
         kl_old_new=old.kl(new) / instance.epsilon,
         value=weighted_margin(instance, new),
     )
+
+
+def staying(instance: Instance) -> Answer:
+    """Returns the answer that changes nothing, against which progress is counted."""
+    return judge(instance, None, instance.current)
 
 
 def weighted_margin(instance: Instance, new: Any) -> float:
@@ -137,16 +127,9 @@ def gaps(
     above 1 is worse than doing nothing. Where not even the best gets anywhere, there is no scale
     and the gaps are NaN.
     """
-    scores = {
-        label: objective(answer, problem, converging=converging)
-        for label, answer in answers.items()
-    }
+    scores = {n: objective(a, problem, converging=converging) for n, a in answers.items()}
     start = objective(stay, problem, converging=converging)
-    reached = [
-        scores[label]
-        for label, answer in answers.items()
-        if feasible(answer, problem, converging=converging)
-    ]
+    reached = [scores[n] for n, a in answers.items() if feasible(a, problem, converging=converging)]
     best = min(reached, default=start)
     room = start - best
     if not room > 1e-9 * max(1.0, abs(start)):

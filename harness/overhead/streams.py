@@ -100,13 +100,17 @@ def recorded_streams(folder: Path) -> list[ReplayStream]:
         stream = load_stream(path)
         last = len(stream.instances) - 1
         chosen = sorted({round(x) for x in np.linspace(0, last, _RECORDED_INSTANCES)})
+        sizes = [len(instance.values) for instance in stream.instances]
         found.append(
             ReplayStream(
-                kind="recorded", name=f"recorded-{stream.name}", d=stream.instances[0].target.dim,
-                size=int(np.median([len(i.values) for i in stream.instances])),
-                indices=tuple(chosen), path=str(path),
+                kind="recorded",
+                name=f"recorded-{stream.name}",
+                d=stream.instances[0].target.dim,
+                size=int(np.median(sizes)),
+                indices=tuple(chosen),
+                path=str(path),
             )
-        )  # fmt: skip
+        )
     return found
 
 

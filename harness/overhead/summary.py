@@ -9,22 +9,8 @@ from typing import Literal
 import numpy as np
 from scipy import stats
 
-from pacebench.harness.overhead import scaling
+from pacebench.harness.overhead import findings, scaling
 from pacebench.harness.overhead.cells import MEMORY, BlockRecord, CellRecord
-from pacebench.harness.overhead.findings import (
-    CellFinding,
-    CheckFinding,
-    Disturbance,
-    MachineState,
-    OverheadSummary,
-    Ratio,
-    ScalingFinding,
-    Speed,
-    TimedMethod,
-    TrainingSummary,
-    TwinsFinding,
-    UntimedMethod,
-)
 from pacebench.harness.overhead.instances import Floats
 from pacebench.harness.overhead.quality import JudgedAnswer, judge_answers, pool_quality
 from pacebench.harness.overhead.ratios import noise_floor, ratio, seconds
@@ -42,10 +28,10 @@ SAME_PROBLEM = ("spdl", "spdl-sqp")
 def summarise(
     cells: Sequence[CellRecord],
     check: CellRecord,
-    training: TrainingSummary | None,
+    training: findings.TrainingSummary | None,
     settings: Settings,
-    machine: MachineState,
-) -> OverheadSummary:
+    machine: findings.MachineState,
+) -> findings.OverheadSummary:
     """Returns all findings."""
     clock, waiting = choose_clock([check, *cells])
     judged = [
@@ -56,7 +42,7 @@ def summarise(
         _summarise_cell(cell, rows, settings, clock)
         for cell, rows in zip(cells, judged, strict=True)
     ]
-    return OverheadSummary(
+    return findings.OverheadSummary(
         settings=settings,
         digest=settings.cell_digest(),
         machine=machine,
@@ -99,7 +85,7 @@ def _of(method: str, rows: Iterable[JudgedAnswer]) -> list[JudgedAnswer]:
 
 def _summarise_cell(
     cell: CellRecord, judged: list[JudgedAnswer], settings: Settings, main: Clock
-) -> CellFinding:
+) -> findings.CellFinding:
     blocks = settings.blocks
     floors = {clock: _floor(cell, clock, blocks) for clock in _CLOCKS}
     methods = {
@@ -107,10 +93,10 @@ def _summarise_cell(
         for name in settings.curricula
     }
     pairs = {}
-    if all(isinstance(methods.get(name), TimedMethod) for name in SAME_PROBLEM):
+    if all(isinstance(methods.get(name), findings.TimedMethod) for name in SAME_PROBLEM):
         a, b = (times(cell, name, main, blocks) for name in SAME_PROBLEM)
         pairs["/".join(SAME_PROBLEM)] = ratio(a, b, floors[main])
-    return CellFinding(
+    return findings.CellFinding(
         **cell.stream.model_dump(include={"name", "kind", "d", "size"}),
         floor=floors[main],
         twin=_ratio(cell, TWIN, main, 1.0, blocks),
@@ -120,18 +106,18 @@ def _summarise_cell(
     )
 
 
-def _untimed(cell: CellRecord, name: str) -> UntimedMethod | None:
+def _untimed(cell: CellRecord, name: str) -> findings.UntimedMethod | None:
     """Returns why a curriculum has no times in a cell; None where it has."""
     probe = cell.probes[name]
     if probe.failed is not None:
-        return UntimedMethod(status="failed", note=probe.failed)
+        return findings.UntimedMethod(status="failed", note=probe.failed)
     if probe.over == MEMORY:
-        return UntimedMethod(status="over", note="out of memory")
+        return findings.UntimedMethod(status="over", note="out of memory")
     if probe.over is not None:
         known = "" if probe.attempted else f"not attempted: over the limit at {probe.over} already"
-        return UntimedMethod(status="over", note=known)
+        return findings.UntimedMethod(status="over", note=known)
     raised = [block.failed[name] for block in cell.blocks.values() if name in block.failed]
-    return UntimedMethod(status="failed", note=min(raised)) if raised else None
+    return findings.UntimedMethod(status="failed", note=min(raised)) if raised else None
 
 
 def _timed(
@@ -141,13 +127,13 @@ def _timed(
     floors: dict[Clock, float],
     blocks: int,
     main: Clock,
-) -> TimedMethod:
+) -> findings.TimedMethod:
     taken = {clock: seconds(times(cell, name, clock, blocks)) for clock in _CLOCKS}
     ratios = {
         clock: None if name == REFERENCE else _ratio(cell, name, clock, floors[clock], blocks)
         for clock in _CLOCKS
     }
-    return TimedMethod(
+    return findings.TimedMethod(
         **taken,
         time=taken[main],
         wall_ratio=ratios["wall"],
@@ -172,16 +158,16 @@ def _floor(cell: CellRecord, clock: Clock, blocks: int) -> float:
     return noise_floor(times(cell, REFERENCE, clock, blocks), times(cell, TWIN, clock, blocks))
 
 
-def _ratio(cell: CellRecord, label: str, clock: Clock, floor: float, blocks: int) -> Ratio:
+def _ratio(cell: CellRecord, label: str, clock: Clock, floor: float, blocks: int) -> findings.Ratio:
     a, b = times(cell, label, clock, blocks), times(cell, REFERENCE, clock, blocks)
     return ratio(a, b, floor)
 
 
-def summarise_check(cell: CellRecord, settings: Settings, clock: Clock) -> CheckFinding:
+def summarise_check(cell: CellRecord, settings: Settings, clock: Clock) -> findings.CheckFinding:
     """Returns what the self-check shows: A/A, and the injected slowdown."""
     blocks = settings.check_blocks
     floor = _floor(cell, clock, blocks)
-    return CheckFinding(
+    return findings.CheckFinding(
         blocks=blocks,
         floor=floor,
         again=_ratio(cell, AGAIN, clock, floor, blocks),
@@ -190,10 +176,10 @@ def summarise_check(cell: CellRecord, settings: Settings, clock: Clock) -> Check
     )
 
 
-def _summarise_twins(twins: Sequence[Ratio]) -> TwinsFinding:
-    false = sum(twin.outcome is not Speed.INCONCLUSIVE for twin in twins)
+def _summarise_twins(twins: Sequence[findings.Ratio]) -> findings.TwinsFinding:
+    false = sum(twin.outcome is not findings.Speed.INCONCLUSIVE for twin in twins)
     test = stats.binomtest(false, len(twins), 0.05, alternative="greater")
-    return TwinsFinding(
+    return findings.TwinsFinding(
         cells=len(twins),
         false=false,
         p_value=float(test.pvalue),
@@ -203,8 +189,8 @@ def _summarise_twins(twins: Sequence[Ratio]) -> TwinsFinding:
 
 def _summarise_scaling(
     cells: Sequence[CellRecord], settings: Settings, main: Clock
-) -> dict[str, ScalingFinding]:
-    found: dict[str, ScalingFinding] = {}
+) -> dict[str, findings.ScalingFinding]:
+    found: dict[str, findings.ScalingFinding] = {}
     for name in settings.curricula:
         mine = [c for c in cells if c.stream.kind == "synthetic" and _untimed(c, name) is None]
         if not mine:
@@ -218,11 +204,11 @@ def _summarise_scaling(
     return found
 
 
-def _disturbance(blocks: Iterable[BlockRecord]) -> Disturbance:
+def _disturbance(blocks: Iterable[BlockRecord]) -> findings.Disturbance:
     """Returns the mean load, the largest stolen share and all preemptions of several blocks."""
     states = [block.machine for block in blocks]
     load = [state.load[0] for state in states if state.load]
-    return Disturbance(
+    return findings.Disturbance(
         load=round(float(np.mean(load)), 2) if load else math.nan,
         steal=max((state.steal for state in states), default=0.0),
         preemptions=sum(state.preemptions for state in states),

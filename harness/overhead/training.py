@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
+import pandas as pd
 from pydantic import Field, PlainSerializer
 
 from pacebench.harness.overhead.findings import (
+    Ratio,
     StoredRecord,
     TrainingFinding,
     TrainingSummary,
@@ -97,13 +99,15 @@ class TrainingRun(StoredRecord):
         return float(np.interp(elapsed, clock, self.returns))
 
 
-def training_cell(curriculum: str, setup: str, steps: int, root: int) -> Cell:
-    """Returns the cell of one curriculum with every default of a study."""
-    study = Study.model_validate(
+def overhead_study(
+    names: Sequence[str], setup: str = SETUP, steps: int = 1, root: int = 0
+) -> Study:
+    """Returns a study of some curricula, with every default that a study has."""
+    return Study.model_validate(
         {
             "name": "overhead",
             "question": "What does the curriculum cost?",
-            "curricula": [curriculum],
+            "curricula": list(names),
             "setups": [setup],
             "learner": "ppo",
             "seeds": {"count": 1, "root": root},
@@ -111,6 +115,11 @@ def training_cell(curriculum: str, setup: str, steps: int, root: int) -> Cell:
             "evaluation": {"points": EVALUATIONS, "contexts": 100},
         }
     )
+
+
+def training_cell(curriculum: str, setup: str, steps: int, root: int) -> Cell:
+    """Returns the cell of one training run."""
+    study = overhead_study([curriculum], setup, steps, root)
     return resolve_cell(study, study.curricula[0], setup)
 
 
@@ -158,12 +167,9 @@ def _train(curriculum: str, index: int, settings: Settings) -> TrainingRun:
     seed = RunSeed(root=settings.seed, role=StudyRole.EVALUATE, index=index)
     watch = Watch()
     [result] = train(cell, [seed])
-    scores: dict[int, list[tuple[float, bool]]] = {}
-    rows = result.evaluations
-    for i, step in enumerate(rows["step"]):
-        if rows["distribution"][i] == "target" and rows["policy"][i] == "deterministic":
-            scores.setdefault(step, []).append((rows["return"][i], rows["success"][i]))
-    means = [np.mean(scores[step], axis=0) for step in sorted(scores)]
+    rows = pd.DataFrame(result.evaluations)
+    judged = rows[(rows["distribution"] == "target") & (rows["policy"] == "deterministic")]
+    curve = judged.groupby("step")[["return", "success"]].mean()
     updates = result.updates
     return TrainingRun.model_validate(
         {
@@ -173,9 +179,8 @@ def _train(curriculum: str, index: int, settings: Settings) -> TrainingRun:
             "status": str(result.status),
             "env_steps": result.env_steps,
             "timings": result.timings,
-            "steps": sorted(scores),
-            "return": [float(score) for score, _ in means],
-            "success": [float(share) for _, share in means],
+            "steps": curve.index.tolist(),
+            **curve.to_dict("list"),
             "update_steps": updates["env_steps"],
             "update_seconds": updates.get("seconds", ()),
             "rejected": sum(not accepted for accepted in updates.get("accepted", ())),
@@ -206,12 +211,10 @@ def summarise_training(runs: Sequence[TrainingRun]) -> TrainingSummary | None:
         seeds=len(seeds),
         common_seconds=common,
         methods={
-            name: _summarise(mine, common).model_copy(
-                update={
-                    "training_ratio": None
-                    if reference is None or name == REFERENCE
-                    else ratio(taken[name], reference)
-                }
+            name: _summarise(
+                mine,
+                common,
+                None if reference is None or name == REFERENCE else ratio(taken[name], reference),
             )
             for name, mine in table.items()
         },
@@ -219,7 +222,9 @@ def summarise_training(runs: Sequence[TrainingRun]) -> TrainingSummary | None:
     )
 
 
-def _summarise(runs: Sequence[TrainingRun], common: float) -> TrainingFinding:
+def _summarise(
+    runs: Sequence[TrainingRun], common: float, against: Ratio | None
+) -> TrainingFinding:
     spent = np.array([run.timings["curriculum"] for run in runs])
     total = np.array([run.seconds for run in runs])
     updates = np.array([max(len(run.update_steps), 1) for run in runs])
@@ -241,4 +246,5 @@ def _summarise(runs: Sequence[TrainingRun], common: float) -> TrainingFinding:
         grid=grid,
         curve=tuple(mean(column) for column in curve.T),
         clock=tuple(clock.tolist()),
+        training_ratio=against,
     )

@@ -5,17 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from pacebench.harness.overhead import findings
 from pacebench.harness.overhead.compare import Agreement
-from pacebench.harness.overhead.findings import (
-    CellFinding,
-    CheckFinding,
-    OverheadSummary,
-    QualityFinding,
-    ScalingFinding,
-    Speed,
-    TrainingSummary,
-    TwinsFinding,
-)
+from pacebench.harness.overhead.findings import CellFinding, OverheadSummary, Speed
 from pacebench.harness.overhead.settings import REFERENCE
 from pacebench.harness.report.document import Claim
 from pacebench.harness.report.overhead.formats import duration, factor, percent, with_interval
@@ -61,7 +53,7 @@ def headline_cells(summary: OverheadSummary) -> list[CellFinding]:
     return recorded or [min(summary.cells, key=distance)]
 
 
-def _check_claims(check: CheckFinding, twins: TwinsFinding) -> Iterator[Claim]:
+def _check_claims(check: findings.CheckFinding, twins: findings.TwinsFinding) -> Iterator[Claim]:
     """Says whether the measurement sees a difference, and none where there is none."""
     strength = f"{check.blocks} blocks, noise floor {percent(check.floor - 1)}"
     quiet = check.again.outcome is Speed.INCONCLUSIVE
@@ -160,7 +152,7 @@ def _reach_claim(summary: OverheadSummary) -> Claim:
     )
 
 
-def _scaling_claims(name: str, fit: ScalingFinding) -> Iterator[Claim]:
+def _scaling_claims(name: str, fit: findings.ScalingFinding) -> Iterator[Claim]:
     """Says how a closed form grows, and whether that is linear."""
     if fit.size is None:
         return
@@ -177,7 +169,7 @@ def _scaling_claims(name: str, fit: ScalingFinding) -> Iterator[Claim]:
     )
 
 
-def _quality_claim(name: str, found: QualityFinding) -> Claim:
+def _quality_claim(name: str, found: findings.QualityFinding) -> Claim:
     """Says which answers are wrong, however fast."""
     faults = []
     if found.over_budget:
@@ -200,7 +192,7 @@ def _quality_claim(name: str, found: QualityFinding) -> Claim:
     )
 
 
-def _training_claims(training: TrainingSummary) -> Iterator[Claim]:
+def _training_claims(training: findings.TrainingSummary) -> Iterator[Claim]:
     """Says what the curriculum costs in a whole training run, and what a second buys."""
     methods = training.methods.items()
     steps = count(training.env_steps)

@@ -12,15 +12,21 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from pacebench.harness.overhead.findings import CellFinding, OverheadSummary, TrainingSummary
+from pacebench.harness.overhead.findings import (
+    CellFinding,
+    MeanInterval,
+    OverheadSummary,
+    TrainingSummary,
+)
+from pacebench.harness.overhead.instances import Floats
 from pacebench.harness.overhead.scaling import predict
 from pacebench.harness.overhead.settings import REFERENCE
+from pacebench.harness.overhead.training import overhead_study
 from pacebench.harness.report.canvas import GRID, MUTED, Canvas, Figure
-from pacebench.harness.report.overhead.formats import duration, factor, percent, with_interval
+from pacebench.harness.report.overhead.formats import duration, factor, percent
 from pacebench.harness.report.overhead.tables import clock_name
 from pacebench.harness.report.palette import Style, styles
 from pacebench.harness.report.tables import MINUS, Show, count
-from pacebench.harness.study.models import Study
 
 Styles = Mapping[str, Style]
 Coordinate = Literal["d", "size"]
@@ -28,17 +34,7 @@ Coordinate = Literal["d", "size"]
 
 def styles_of(summary: OverheadSummary) -> dict[str, Style]:
     """Returns the look of every curriculum, the same as in any report."""
-    study = Study.model_validate(
-        {
-            "name": "overhead",
-            "question": "What does the curriculum cost?",
-            "curricula": list(summary.settings.curricula),
-            "setups": ["point-mass-2"],
-            "seeds": {"count": 10},
-            "budget": 1,
-        }
-    )
-    return styles(study)
+    return styles(overhead_study(summary.settings.curricula))
 
 
 def all_figures(summary: OverheadSummary) -> dict[str, Figure]:
@@ -90,8 +86,13 @@ def time_figure(
         for name in names:
             style = look[name]
             done = [cell for cell in line if name in cell.timed]
-            _times(canvas, done, name, style, along)
-            _fitted(canvas, summary, done, name, style, along)
+            places = [_at(cell, along) for cell in done]
+            _points(canvas, name, places, [cell.timed[name].time for cell in done])
+            fit = axes.plot(
+                *_law(summary, name, done, along), color=style.colour, linestyle=style.line,
+                linewidth=1.0, alpha=0.75,
+            )  # fmt: skip
+            canvas.mark(fit, style)
             over = [_at(cell, along) for cell in line if cell.methods[name].status == "over"]
             if over:
                 # Several may stop at the same place: side by side, not one hiding another.
@@ -118,47 +119,36 @@ def time_figure(
             for name, fit in summary.scaling.items()
             if name in names
         )
+        law = f"are the fit t₀ + c·dᵅ·Kᵝ over the whole grid: {fits}" if fits else "join the points"
         return canvas.finish(
             f"{clock_name(summary)} of one update on the same instances, geometric mean over "
             f"{summary.settings.blocks} interleaved blocks; bars are 95 % t intervals. Thin lines "
-            f"are the fit t₀ + c·dᵅ·Kᵝ over the whole grid: {fits}. A triangle at the limit stands "
-            "at the first cell that does not finish within it."
+            f"{law}. A triangle at the limit stands at the first cell that does not finish within "
+            "it."
         )
 
 
-def _times(
-    canvas: Canvas, cells: Sequence[CellFinding], name: str, style: Style, along: Coordinate
-) -> None:
-    x = [_at(cell, along) for cell in cells]
-    times = [cell.timed[name].time for cell in cells]
-    bars = canvas.axes.vlines(
-        x, [t.low for t in times], [t.high for t in times], color=style.colour, linewidth=1.1
-    )
-    canvas.mark(bars, style)
+def _points(canvas: Canvas, name: str, x: Sequence[int], found: Sequence[MeanInterval]) -> None:
+    """Draws estimates with their intervals."""
+    style = canvas.styles[name]
+    low, centre, high = np.array([(f.low, f.estimate, f.high) for f in found]).reshape(-1, 3).T
+    canvas.mark(canvas.axes.vlines(x, low, high, color=style.colour, linewidth=1.1), style)
     points = canvas.axes.plot(
-        x, [t.estimate for t in times], color=style.colour, marker=style.marker, markersize=4.5,
-        linestyle="", zorder=3,
-    )  # fmt: skip
+        x, centre, color=style.colour, marker=style.marker, markersize=4.5, linestyle="", zorder=3
+    )
     canvas.mark(points, style, name)
 
 
-def _fitted(
-    canvas: Canvas, summary: OverheadSummary, cells: Sequence[CellFinding], name: str,
-    style: Style, along: Coordinate,
-) -> None:  # fmt: skip
-    """Draws the fitted law, or lines between the points where there is none."""
-    if name in summary.scaling and len(cells) >= 2:
-        first, last = cells[0], cells[-1]
-        d, size = np.geomspace((first.d, first.size), (last.d, last.size), 80).T
-        y = predict(summary.scaling[name], d, size)
-        x = d if along == "d" else size
-    else:
-        x = np.array([_at(cell, along) for cell in cells], dtype=np.float64)
-        y = np.array([cell.timed[name].time.estimate for cell in cells])
-    line = canvas.axes.plot(
-        x, y, color=style.colour, linestyle=style.line, linewidth=1.0, alpha=0.75
-    )
-    canvas.mark(line, style)
+def _law(
+    summary: OverheadSummary, name: str, cells: Sequence[CellFinding], along: Coordinate
+) -> tuple[Floats, Floats]:
+    """Returns the fitted law along some cells, or their own times where none was fitted."""
+    if name not in summary.scaling or len(cells) < 2:
+        times = [cell.timed[name].time.estimate for cell in cells]
+        return np.array([float(_at(cell, along)) for cell in cells]), np.array(times)
+    first, last = cells[0], cells[-1]
+    d, size = np.geomspace((first.d, first.size), (last.d, last.size), 80).T
+    return (d if along == "d" else size), predict(summary.scaling[name], d, size)
 
 
 def ratio_figure(summary: OverheadSummary, look: Styles, names: Sequence[str]) -> Figure:
@@ -170,17 +160,14 @@ def ratio_figure(summary: OverheadSummary, look: Styles, names: Sequence[str]) -
         axes = canvas.axes
         axes.axhline(1, color=MUTED, linewidth=0.9)
         for name in chosen:
-            style = look[name]
-            timed = {cell.d: cell.timed[name].ratio for cell in line if name in cell.timed}
-            ratios = {d: ratio for d, ratio in timed.items() if ratio is not None}
-            for d, ratio in ratios.items():
-                bar = axes.plot([d, d], [ratio.low, ratio.high], color=style.colour, linewidth=1.1)
-                canvas.mark(bar, style, f"{name}, d = {d}: {with_interval(ratio)}")
-            drawn = axes.plot(
-                list(ratios), [ratio.estimate for ratio in ratios.values()], color=style.colour,
-                linestyle=style.line, marker=style.marker, markersize=4.5,
+            done = {cell.d: cell.timed[name].ratio for cell in line if name in cell.timed}
+            ratios = {d: ratio for d, ratio in done.items() if ratio is not None}
+            _points(canvas, name, list(ratios), list(ratios.values()))
+            path = axes.plot(
+                list(ratios), [ratio.estimate for ratio in ratios.values()],
+                color=look[name].colour, linestyle=look[name].line,
             )  # fmt: skip
-            canvas.mark(drawn, style, name)
+            canvas.mark(path, look[name], name)
         _log_axes(axes, "context dimensions d", f"time / time of {REFERENCE}", factor)
         canvas.legend(chosen)
         return canvas.finish(

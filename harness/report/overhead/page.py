@@ -8,18 +8,7 @@ from typing import Any
 
 from pacebench.harness.overhead.compare import Agreement
 from pacebench.harness.overhead.findings import OverheadSummary, load_summary
-from pacebench.harness.report.document import (
-    Block,
-    Claims,
-    Document,
-    Figures,
-    Listing,
-    Pairs,
-    Section,
-    TableBlock,
-    Text,
-    Warned,
-)
+from pacebench.harness.report import document as doc
 from pacebench.harness.report.overhead import tables
 from pacebench.harness.report.overhead.claims import agreement_sentence, all_claims, headline_cells
 from pacebench.harness.report.overhead.figures import all_figures, styles_of
@@ -33,44 +22,43 @@ AGREEMENT = "agreement.json"
 _NOISY = 1.05
 
 
-def section(path: Path | str) -> Section:
+def section(path: Path | str) -> doc.Section:
     """Returns the findings of a results folder as one section of a report."""
     summary = load_summary(path)
     drawn = all_figures(summary)
     shown = [drawn[name] for name in ("time-d", "ratio-d", "quality", "share") if name in drawn]
     text, claims, table = _verdicts(summary)
-    blocks: list[Block] = [text, claims, Figures(shown), table]
-    return Section("overhead", "What the curriculum costs", blocks)
+    blocks: list[doc.Block] = [text, claims, doc.Figures(shown), table]
+    return doc.Section("overhead", "What the curriculum costs", blocks)
 
 
-def document(summary: OverheadSummary) -> Document:
+def document(summary: OverheadSummary) -> doc.Document:
     """Returns the whole page."""
     drawn = all_figures(summary)
     noise = _noise(summary)
-    warned = [Warned("Exploratory: the machine was too noisy.", noise)] if noise else []
-    time: list[Block] = [
-        Figures([drawn["time-d"], drawn["time-k"], drawn["ratio-d"]]),
-        TableBlock(tables.scaling_table(summary)),
-        TableBlock(tables.times_table(summary)),
-        TableBlock(tables.ratio_table(summary)),
+    warned = [doc.Warned("Exploratory: the machine was too noisy.", noise)] if noise else []
+    time: list[doc.Block] = [
+        doc.Figures([drawn["time-d"], drawn["time-k"], drawn["ratio-d"]]),
+        doc.TableBlock(tables.scaling_table(summary)),
+        doc.TableBlock(tables.times_table(summary)),
+        doc.TableBlock(tables.ratio_table(summary)),
     ]
-    quality: list[Block] = [
-        Figures([drawn["quality"]] if "quality" in drawn else []),
-        TableBlock(tables.quality_table(summary)),
+    quality: list[doc.Block] = [
+        doc.Figures([drawn["quality"]] if "quality" in drawn else []),
+        doc.TableBlock(tables.quality_table(summary)),
     ]
     sections = [
-        Section("verdicts", "What was found", [*warned, *_verdicts(summary)]),
-        Section("time", "Time per update", time),
-        Section("quality", "Quality next to speed", quality),
+        doc.Section("verdicts", "What was found", [*warned, *_verdicts(summary)]),
+        doc.Section("time", "Time per update", time),
+        doc.Section("quality", "Quality next to speed", quality),
     ]
     if summary.training is not None:
         scores = [drawn[name] for name in ("share", "score-per-step", "score-per-second")]
-        table = tables.training_table(summary.training)
-        sections.append(
-            Section("training", "In a training run", [Figures(scores), TableBlock(table)])
-        )
-    sections.append(Section("machine", "How it was measured", _method(summary)))
-    return Document(
+        table = doc.TableBlock(tables.training_table(summary.training))
+        trained = doc.Section("training", "In a training run", [doc.Figures(scores), table])
+        sections.append(trained)
+    sections.append(doc.Section("machine", "How it was measured", _method(summary)))
+    return doc.Document(
         title="Wall-clock overhead",
         question="What does a closed form buy, against the published solver and a strong one?",
         facts=[
@@ -107,7 +95,7 @@ def write_agreement(folder: Path, found: Agreement) -> dict[str, Any]:
     return plain
 
 
-def _verdicts(summary: OverheadSummary) -> tuple[Text, Claims, TableBlock]:
+def _verdicts(summary: OverheadSummary) -> tuple[doc.Text, doc.Claims, doc.TableBlock]:
     short = (
         "Every curriculum replayed the same updates, from the same distribution, with the same "
         f"contexts and values, in {summary.settings.blocks} interleaved blocks per cell, each "
@@ -116,7 +104,7 @@ def _verdicts(summary: OverheadSummary) -> tuple[Text, Claims, TableBlock]:
         "Answers are judged beside their speed, by exact formulas."
     )
     table = tables.headline_table(headline_cells(summary))
-    return Text(short), Claims(all_claims(summary)), TableBlock(table)
+    return doc.Text(short), doc.Claims(all_claims(summary)), doc.TableBlock(table)
 
 
 def _noise(summary: OverheadSummary) -> list[str]:
@@ -130,7 +118,7 @@ def _noise(summary: OverheadSummary) -> list[str]:
     ]
 
 
-def _method(summary: OverheadSummary) -> list[Block]:
+def _method(summary: OverheadSummary) -> list[doc.Block]:
     machine, settings = summary.machine, summary.settings
     items = [
         "State is restored before every update, outside the timed region; V₋ counts as not reached "
@@ -160,4 +148,4 @@ def _method(summary: OverheadSummary) -> list[Block]:
         ("revision", f"{machine.revision}{' (changed since)' if machine.dirty else ''}"),
         ("cheapest update", duration(cheapest)),
     ]
-    return [Listing(items), Pairs(pairs)]
+    return [doc.Listing(items), doc.Pairs(pairs)]
