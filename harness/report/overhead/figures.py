@@ -23,7 +23,7 @@ from pacebench.harness.overhead.scaling import predict
 from pacebench.harness.overhead.settings import REFERENCE
 from pacebench.harness.overhead.training import overhead_study
 from pacebench.harness.report.canvas import GRID, MUTED, Canvas, Figure
-from pacebench.harness.report.overhead.formats import duration, factor, percent
+from pacebench.harness.report.overhead.formats import duration, factor, percent, with_interval
 from pacebench.harness.report.overhead.tables import clock_name
 from pacebench.harness.report.palette import Style, styles
 from pacebench.harness.report.tables import MINUS, Show, count
@@ -86,8 +86,8 @@ def time_figure(
         for name in names:
             style = look[name]
             done = [cell for cell in line if name in cell.timed]
-            places = [_at(cell, along) for cell in done]
-            _points(canvas, name, places, [cell.timed[name].time for cell in done])
+            times = {_at(cell, along): cell.timed[name].time for cell in done}
+            _points(canvas, name, times, duration)
             fit = axes.plot(
                 *_law(summary, name, done, along), color=style.colour, linestyle=style.line,
                 linewidth=1.0, alpha=0.75,
@@ -128,14 +128,17 @@ def time_figure(
         )
 
 
-def _points(canvas: Canvas, name: str, x: Sequence[int], found: Sequence[MeanInterval]) -> None:
-    """Draws estimates with their intervals."""
+def _points(canvas: Canvas, name: str, found: Mapping[int, MeanInterval], show: Show) -> None:
+    """Draws estimates with their intervals, by place; the page shows their numbers."""
     style = canvas.styles[name]
-    low, centre, high = np.array([(f.low, f.estimate, f.high) for f in found]).reshape(-1, 3).T
-    canvas.mark(canvas.axes.vlines(x, low, high, color=style.colour, linewidth=1.1), style)
+    for x, mean in found.items():
+        bar = canvas.axes.plot([x, x], [mean.low, mean.high], color=style.colour, linewidth=1.1)
+        canvas.mark(bar, style, f"{name}, {x}: {with_interval(mean, show)}")
+    estimates = [mean.estimate for mean in found.values()]
     points = canvas.axes.plot(
-        x, centre, color=style.colour, marker=style.marker, markersize=4.5, linestyle="", zorder=3
-    )
+        list(found), estimates, color=style.colour, marker=style.marker, markersize=4.5,
+        linestyle="", zorder=3,
+    )  # fmt: skip
     canvas.mark(points, style, name)
 
 
@@ -162,13 +165,13 @@ def ratio_figure(summary: OverheadSummary, look: Styles, names: Sequence[str]) -
         for name in chosen:
             done = {cell.d: cell.timed[name].ratio for cell in line if name in cell.timed}
             ratios = {d: ratio for d, ratio in done.items() if ratio is not None}
-            _points(canvas, name, list(ratios), list(ratios.values()))
+            _points(canvas, name, ratios, factor)
             path = axes.plot(
                 list(ratios), [ratio.estimate for ratio in ratios.values()],
                 color=look[name].colour, linestyle=look[name].line,
             )  # fmt: skip
             canvas.mark(path, look[name], name)
-        _log_axes(axes, "context dimensions d", f"time / time of {REFERENCE}", factor)
+        _log_axes(axes, "context dimensions d", f"time / time of {REFERENCE}", _multiple)
         canvas.legend(chosen)
         return canvas.finish(
             f"Ratio of the times per update on the same instances in the same process, geometric "
@@ -273,6 +276,7 @@ def score_figure(training: TrainingSummary, look: Styles, *, by_time: bool) -> F
                 "time of the quickest curriculum"
             )
         axes.set_xlabel("training seconds" if by_time else "environment steps")
+        _ticks(axes.xaxis, "{:g}".format if by_time else count)
         axes.set_ylabel("target return")
         axes.set_xlim(left=0)
         axes.grid(color=GRID)
@@ -289,6 +293,10 @@ def _log_axes(axes: Axes, x: str, y: str, show: Show) -> None:
     axes.yaxis.set_major_locator(LogLocator(10, numticks=12))
     _ticks(axes.xaxis, count)
     _ticks(axes.yaxis, show)
+
+
+def _multiple(value: float) -> str:
+    return count(value) if value >= 1 else f"{value:g}"
 
 
 def _ticks(axis: Axis, show: Show) -> None:

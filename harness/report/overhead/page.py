@@ -20,6 +20,7 @@ from pacebench.harness.store.provenance import version_words
 AGREEMENT = "agreement.json"
 # Above this the machine was too noisy for small effects, and the page says so.
 _NOISY = 1.05
+_NO_FIT = "Too few cells are dominated by work, or the grid is too small, to say how times grow."
 
 
 def section(path: Path | str) -> doc.Section:
@@ -39,7 +40,7 @@ def document(summary: OverheadSummary) -> doc.Document:
     warned = [doc.Warned("Exploratory: the machine was too noisy.", noise)] if noise else []
     time: list[doc.Block] = [
         doc.Figures([drawn["time-d"], drawn["time-k"], drawn["ratio-d"]]),
-        doc.TableBlock(tables.scaling_table(summary)),
+        doc.TableBlock(tables.scaling_table(summary)) if summary.scaling else doc.Text(_NO_FIT),
         doc.TableBlock(tables.times_table(summary)),
         doc.TableBlock(tables.ratio_table(summary)),
     ]
