@@ -18,9 +18,8 @@ Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Steps = Annotated[int, Field(ge=1, le=10**12)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
-Estimand = Literal["return", "success", "normalised", "auc", "cvar", "iqm"]
-# Verdicts need a difference of means; the interquartile mean is a secondary estimand.
-Primary = Literal["return", "success", "normalised", "auc", "cvar"]
+# What a comparison can be about: one number per training run, more is better.
+Estimand = Literal["return", "success", "solved", "normalised", "auc", "cvar"]
 
 
 def _named(value: Any) -> Any:
@@ -142,30 +141,65 @@ class Evaluation(Frozen):
         return self
 
 
+def _listed(value: Any) -> Any:
+    """Lets a single name stand for a list of one."""
+    return (value,) if isinstance(value, str) else value
+
+
+class Comparison(Frozen):
+    """A declared question: does the first label score more than the second?"""
+
+    pair: tuple[Label, Label]
+    weight: float = Field(
+        1.0, ge=0, le=1e6, description="Its share of alpha; 0 makes it exploratory."
+    )
+
+
+def _weighted(value: Any) -> Any:
+    """Lets a plain pair stand for a comparison of weight one."""
+    return {"pair": value} if isinstance(value, list | tuple) else value
+
+
 class Statistics(Frozen):
     """What will be compared, and what would count as a difference; declared before running."""
 
-    primary: Primary = Field("return", description="The estimand the verdicts are about.")
-    secondary: tuple[Estimand, ...] = Field(
-        ("success", "auc", "iqm"), description="Further estimands, reported without verdicts."
+    primary: Annotated[tuple[Estimand, ...], BeforeValidator(_listed)] = Field(
+        ("return",), min_length=1, description="What the verdicts are about: one estimand or more."
     )
     control: Label | None = Field(
         None, description="Label that the others are compared with (default: the first curriculum)."
     )
-    comparisons: Literal["vs-control", "all-pairs"] | tuple[tuple[Label, Label], ...] = Field(
-        "vs-control", description="The declared family; everything else is exploratory."
+    comparisons: (
+        Literal["vs-control", "all-pairs"]
+        | tuple[Annotated[Comparison, BeforeValidator(_weighted)], ...]
+    ) = Field(
+        "vs-control",
+        description="The questions that share alpha: pairs [a, b], or {pair: [a, b], weight: 2}.",
     )
     smallest_effect: Positive = Field(
         0.05,
-        description="Smallest effect of interest, on the normalised score (0 random, 1 reference).",
+        description="Smallest effect of interest δ, on the normalised score (0 random, 1 "
+        "reference); for success, solved, auc and cvar on their own scale.",
     )
-    alpha: float = Field(0.05, gt=0, lt=0.5, description="Family-wise error rate.")
-    looks: tuple[Annotated[int, Field(ge=2)], ...] = Field(
-        (), description="Seed counts at which an interim look is declared."
+    solved: float = Field(
+        0.8, gt=0, le=1, description="Share of target contexts that a solved run succeeds on."
     )
-    paired: bool = Field(False, description="Analyse by seed pairs; only where declared.")
+    alpha: float = Field(
+        0.05, gt=0, lt=0.5, description="Probability that any claim of the study is wrong."
+    )
     # A run that diverges scores this; it is the setup's floor unless said otherwise.
     floor: float | None = Field(None, description="Normalised score of a failed run.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_old_keys(cls, data: Any) -> Any:
+        """Reads studies from before looks were free: what these keys declared needs no declaring.
+
+        Secondary estimands are all reported, looks cost nothing, and seeds always form pairs.
+        """
+        if not isinstance(data, dict):
+            return data
+        return {k: v for k, v in data.items() if k not in ("secondary", "looks", "paired")}
 
 
 class Range(Frozen):
@@ -242,14 +276,16 @@ class Study(Frozen):
         return self.statistics.control or self.labels[0]
 
     @property
-    def comparisons(self) -> tuple[tuple[str, str], ...]:
-        """The declared pairs of labels, the second being what is compared with."""
+    def comparisons(self) -> tuple[Comparison, ...]:
+        """The declared questions, spelt out: the second label is what is compared with."""
         declared, labels = self.statistics.comparisons, self.labels
         if declared == "vs-control":
-            return tuple((label, self.control) for label in labels if label != self.control)
-        if declared == "all-pairs":
-            return tuple((b, a) for i, a in enumerate(labels) for b in labels[i + 1 :])
-        return declared
+            pairs = [(label, self.control) for label in labels if label != self.control]
+        elif declared == "all-pairs":
+            pairs = [(b, a) for i, a in enumerate(labels) for b in labels[i + 1 :]]
+        else:
+            return declared
+        return tuple(Comparison(pair=pair) for pair in pairs)
 
     def evaluation_steps(self) -> tuple[int, ...]:
         """Returns the evaluation grid in environment steps, ending at the budget."""
