@@ -7,7 +7,7 @@ promise; each further one is a deviation with a reason, and the report lists the
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -24,7 +24,7 @@ from pacebench.harness.store.provenance import git_state
 from pacebench.harness.store.study_files import StudyFiles
 from pacebench.harness.study.expand import expand
 from pacebench.harness.study.models import Study
-from pacebench.harness.study.specs import by_cell
+from pacebench.harness.study.specs import Cell, by_cell
 
 NAME = "plan.json"
 RESULTS = Path("results")
@@ -239,9 +239,24 @@ def check(study: Study, folder: Path | None = None) -> PlanHistory | None:
     return known
 
 
-def undeclared(frozen: PlanHistory, study: Study) -> tuple[Deviation, ...]:
-    """Returns how a study differs from its plan in force."""
-    return deviations(frozen.versions[-1].frozen, json.loads(json.dumps(plan_of(study))))
+def undeclared(
+    frozen: PlanHistory, study: Study, run_cells: Collection[str] | None = None
+) -> tuple[Deviation, ...]:
+    """Returns how a study differs from its plan in force.
+
+    Args:
+        frozen: The plan.
+        study: The study as it is now.
+        run_cells: Digests of the cells that were run, where they were. Runs of the frozen cells
+            keep to the plan, whatever code is installed by the time they are reported.
+    """
+    plan = json.loads(json.dumps(plan_of(study)))
+    promised = frozen.versions[-1].frozen.plan.get("cells", {})
+    if run_cells is not None and set(run_cells) <= {
+        Cell.model_validate(cell).digest for cells in promised.values() for cell in cells.values()
+    }:
+        plan["cells"] = promised
+    return deviations(frozen.versions[-1].frozen, plan)
 
 
 def _refusal(study: Study, found: Sequence[Deviation]) -> UserError:
