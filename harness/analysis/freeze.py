@@ -7,11 +7,11 @@ promise; each further one is a deviation with a reason, and the report lists the
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pacebench import envs
 from pacebench.harness.analysis.scores import CVAR_SHARE
@@ -25,6 +25,9 @@ from pacebench.harness.store.study_files import StudyFiles
 from pacebench.harness.study.expand import expand
 from pacebench.harness.study.models import Study
 from pacebench.harness.study.specs import Cell, by_cell
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 NAME = "plan.json"
 RESULTS = Path("results")
@@ -240,19 +243,19 @@ def check(study: Study, folder: Path | None = None) -> PlanHistory | None:
 
 
 def undeclared(
-    frozen: PlanHistory, study: Study, run_cells: Collection[str] | None = None
+    frozen: PlanHistory, study: Study, runs: pd.DataFrame | None = None
 ) -> tuple[Deviation, ...]:
     """Returns how a study differs from its plan in force.
 
     Args:
         frozen: The plan.
         study: The study as it is now.
-        run_cells: Digests of the cells that were run, where they were. Runs of the frozen cells
-            keep to the plan, whatever code is installed by the time they are reported.
+        runs: The planned runs that were made, with the digests of their cells. Runs of the frozen
+            cells keep to the plan, whatever code is installed by the time they are reported.
     """
     plan = json.loads(json.dumps(plan_of(study)))
     promised = frozen.versions[-1].frozen.plan.get("cells", {})
-    if run_cells is not None and set(run_cells) <= {
+    if runs is not None and set(runs["cell"]) <= {
         Cell.model_validate(cell).digest for cells in promised.values() for cell in cells.values()
     }:
         plan["cells"] = promised
