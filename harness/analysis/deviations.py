@@ -26,7 +26,7 @@ def deviations(
         history: What the diary says.
     """
     if frozen is None:
-        return []
+        return ["The plan was not frozen before the runs started."]
     said = [f"{frozen.broken[:1].upper()}{frozen.broken[1:]}."] if frozen.broken else []
     known = _known_before(frozen, runs, history)
     if len(known) > frozen.versions[-1].known:

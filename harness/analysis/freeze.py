@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pacebench import envs
+from pacebench.harness.analysis.comparisons import RULE, questions
+from pacebench.harness.analysis.frozen_plan import Deviation, FrozenPlan, differences
+from pacebench.harness.analysis.frozen_plan import freeze as freeze_plan
 from pacebench.harness.analysis.scores import CVAR_SHARE
 from pacebench.harness.errors import UserError
-from pacebench.harness.statistics.freeze import Deviation, FrozenPlan, deviations
-from pacebench.harness.statistics.freeze import freeze as freeze_plan
 from pacebench.harness.store.files import make_folder, sha256, write_atomic
 from pacebench.harness.store.ledger import Ledger, now
 from pacebench.harness.store.provenance import git_state
@@ -89,10 +90,17 @@ class PlanHistory:
         return self.versions[-1].frozen.digest
 
     @property
+    def early(self) -> bool:
+        """Whether it was frozen under the early rule of verdicts, Welch's t with Holm."""
+        return "rule" not in self.versions[-1].frozen.plan
+
+    @property
     def amendments(self) -> tuple[Amendment, ...]:
         """Every declared deviation, in order."""
         return tuple(
-            Amendment(new.time, new.reason, new.known, deviations(old.frozen, new.frozen.plan))
+            Amendment(
+                new.time, new.reason, new.known, differences(old.frozen.plan, new.frozen.plan)
+            )
             for old, new in pairwise(self.versions)
         )
 
@@ -129,26 +137,38 @@ def plan_of(study: Study) -> dict[str, Any]:
     return {
         "study": study.name,
         "question": study.question,
-        "estimands": {
-            "primary": said.primary,
-            "secondary": list(said.secondary),
-            "cvar_share": CVAR_SHARE,
-        },
-        "family": {
-            "comparisons": [list(pair) for pair in study.comparisons],
-            "alpha": said.alpha,
-            "adjustment": "holm",
-            "paired": said.paired,
-        },
-        "sesoi": said.smallest_effect,
+        "rule": RULE,
+        "questions": [asdict(q) for q in questions(study, ()) if q.weighted],
+        "alpha": said.alpha,
+        "smallest_effect": said.smallest_effect,
+        "solved": said.solved,
+        "cvar_share": CVAR_SHARE,
         "floor": said.floor,
-        "runs": study.seeds.count,
-        "root": study.seeds.root,
-        "looks": list(said.looks),
+        "ranges": {name: _range(name) for name in study.setups},
+        "seeds": study.seeds.model_dump(mode="json"),
         "tuning": study.tuning.model_dump(mode="json") if study.tuning else None,
         "anchors": {name: envs.setup(name).to_dict()["anchors"] for name in study.setups},
         "held_out_contexts": held_out,
         "cells": cells,
+    }
+
+
+def _range(setup: str) -> list[float | None]:
+    spec = envs.setup(setup)
+    return [spec.min_return, spec.max_return]
+
+
+def _under_early_rule(study: Study, plan: dict[str, Any]) -> dict[str, Any]:
+    """Returns what plans said that were frozen when verdicts were Welch's and Holm's."""
+    shared = ("study", "question", "floor", "tuning", "anchors", "held_out_contexts", "cells")
+    return {
+        **{key: plan[key] for key in shared},
+        "primary": study.statistics.primary[0],
+        "comparisons": [list(declared.pair) for declared in study.comparisons],
+        "alpha": study.statistics.alpha,
+        "sesoi": study.statistics.smallest_effect,
+        "runs": study.seeds.count,
+        "root": study.seeds.root,
     }
 
 
@@ -198,7 +218,7 @@ def freeze(study: Study, folder: Path | None = None, *, amend: str | None = None
     if known is None and amend is not None:
         raise UserError(f"study '{study.name}' was never frozen; run `pacebench freeze` first.")
     if known is not None and not (amend or "").strip():
-        raise _refusal(study, deviations(known.versions[-1].frozen, current.plan))
+        raise _refusal(study, differences(known.versions[-1].frozen.plan, current.plan))
     finished = StudyFiles(folder).run_ids()
     revision, dirty = git_state()
     version = Version(
@@ -259,7 +279,16 @@ def undeclared(
         Cell.model_validate(cell).digest for cells in promised.values() for cell in cells.values()
     }:
         plan["cells"] = promised
-    return deviations(frozen.versions[-1].frozen, plan)
+    if frozen.early:
+        early = frozen.versions[-1].frozen.plan
+        said = {
+            **{key: early[key] for key in early if key not in ("family", "estimands", "looks")},
+            "primary": early["estimands"]["primary"],
+            "comparisons": early["family"]["comparisons"],
+            "alpha": early["family"]["alpha"],
+        }
+        return differences(said, _under_early_rule(study, plan))
+    return differences(frozen.versions[-1].frozen.plan, plan)
 
 
 def _refusal(study: Study, found: Sequence[Deviation]) -> UserError:

@@ -1,256 +1,287 @@
-"""How many seeds a study needs for the smallest effect it cares about, and what it can detect.
+"""How many seeds until a study's questions are decided, by simulating exactly its procedure.
 
-With a pilot the actual analysis is simulated on the pilot's spread. Without one the answer is given
-for a range of spreads, because a study that has not been run does not know its own.
+Scores come from a pilot (resampled with replacement) or from declared mixtures. A pilot cannot show
+a failure that it did not see, so every arm without one is simulated once more with a failure rate
+of 1/(n + 1) mixed in.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from pacebench import envs
-from pacebench.harness.analysis.bridge import COLUMNS, run_table
+from pacebench.harness.analysis.comparisons import Question, questions
 from pacebench.harness.analysis.scores import scale_of, score_runs
+from pacebench.harness.analysis.table import SUITE, ScoreTable
 from pacebench.harness.errors import UserError
 from pacebench.harness.seeding import StudyRole, study_sequence
-from pacebench.harness.statistics.power import (
-    RECOMMENDED,
-    SampleSizePlan,
-    minimum_detectable_effect,
-    plan,
-    runs_needed,
-)
-from pacebench.harness.statistics.rehearsal import Design
-from pacebench.harness.statistics.scores import RunScore, Scores
-from pacebench.harness.statistics.sequential import schedule
-from pacebench.harness.statistics.specification import EXPLORATORY_BELOW, NORMALISED, SUITE
+from pacebench.harness.statistics.confidence_sequence import difference_log_wealth, seeds_until
+from pacebench.harness.statistics.scores import FloatArray
 from pacebench.harness.store.ledger import Ledger
 from pacebench.harness.store.load import load_results
 from pacebench.harness.store.manifest import study_of
 from pacebench.harness.study.expand import expand
 from pacebench.harness.study.models import Study
 
-# Standard deviations between seeds on the normalised score, from tame to two-humped.
-SPREADS = (0.05, 0.1, 0.2, 0.3, 0.4)
+SEQUENCES = 1_000
 LIMIT = 500
 
-
-@dataclass(frozen=True)
-class Spread:
-    """What a study needs and can do if seeds vary this much.
-
-    Attributes:
-        spread: Standard deviation between seeds on the normalised score.
-        runs: Runs per cell for the smallest effect; None beyond `LIMIT`.
-        detectable: Minimum detectable effect with the planned runs.
-    """
-
-    spread: float
-    runs: int | None
-    detectable: float
+# Draws so many sequences of so many scores.
+Draw = Callable[[tuple[int, int], np.random.Generator], FloatArray]
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What planning says about a study.
+    """What one question will take.
 
     Attributes:
-        study: Its name.
-        planned: Runs per cell as the study stands.
-        effect: Smallest effect of interest on the normalised score.
-        family: Number of declared comparisons.
-        power: Wanted power.
-        paired: Whether pairs of runs are declared.
-        spreads: Without a pilot: one row per assumed spread.
-        scopes: With a pilot: what it says per setup, or for the suite.
+        a: The first label.
+        b: What it is compared with.
+        setup: Where.
+        estimand: By what.
+        alpha: At what level.
+        failures: Whether failures that the pilot did not show were mixed in.
+        median: Seeds until it is decided in half of the simulated studies; None beyond the limit.
+        most: The same in 80 % of them.
+        nearly_all: The same in 95 %.
+        decided: Share that is decided within the limit.
+        verdicts: Share of each verdict.
+        cpu_hours: Of the median's runs of both arms, where a pilot says what a run costs.
     """
 
-    study: str
-    planned: int
-    effect: float
-    family: int
-    power: float
-    paired: bool = False
-    spreads: tuple[Spread, ...] = ()
-    scopes: Mapping[str, SampleSizePlan] | None = None
-
-    def notes(self) -> tuple[str, ...]:
-        """Returns what holds whatever the spread."""
-        notes = []
-        if self.paired and self.scopes is None:
-            notes.append(
-                "Pairs are declared; how alike they are is not known, and this takes them for "
-                "unrelated. A pilot with --pilot shows it."
-            )
-        if self.planned < EXPLORATORY_BELOW:
-            notes.append(
-                f"Fewer than {EXPLORATORY_BELOW} runs per cell make the report exploratory; "
-                f"{RECOMMENDED} are recommended."
-            )
-        return tuple(notes)
+    a: str
+    b: str
+    setup: str
+    estimand: str
+    alpha: float
+    failures: bool
+    median: int | None
+    most: int | None
+    nearly_all: int | None
+    decided: float
+    verdicts: dict[str, float]
+    cpu_hours: float | None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain values."""
-        return {
-            "study": self.study,
-            "planned": self.planned,
-            "smallest_effect": self.effect,
-            "comparisons": self.family,
-            "power": self.power,
-            "spreads": [vars(row) for row in self.spreads],
-            "pilot": {scope: p.to_dict() for scope, p in (self.scopes or {}).items()} or None,
-        }
+        return asdict(self)
 
 
-def forecast(study: Study, pilot: Path | None = None, power: float = 0.8) -> Forecast:
-    """Plans a study.
+def forecast(
+    study: Study, pilot: Path | None = None, assume: str | None = None, limit: int = LIMIT
+) -> list[Forecast]:
+    """Plans a study, question by question.
 
     Args:
         study: The study to be run.
-        pilot: Results folder of a pilot, run with other seeds.
-        power: Wanted power for the smallest effect of interest.
+        pilot: Results of a pilot, run with other seeds.
+        assume: Mixtures of returns by label, such as `spgl: 0.95@85±2, default: 0.4@85±2|15±2`:
+            with probability 0.95 normal around 85 with standard deviation 2, else at the floor.
+        limit: Seeds after which a simulated study gives up.
 
     Raises:
-        UserError: The study compares nothing, or the pilot does not fit it.
+        UserError: There is nothing to plan with, or it does not fit the study.
     """
-    scopes = _scopes(study)
-    family = len(study.comparisons) * len(scopes)
-    if family == 0:
+    asked = [q for q in questions(study, ()) if q.weighted]
+    if not asked:
         raise UserError(f"study '{study.name}' compares nothing; add a second curriculum.")
-    facts: dict[str, Any] = {
-        "study": study.name,
-        "planned": study.seeds.count,
-        "effect": study.statistics.smallest_effect,
-        "family": family,
-        "power": power,
-        "paired": study.statistics.paired,
-    }
-    if pilot is not None:
-        return Forecast(**facts, scopes=_from_pilot(study, pilot, power, scopes))
-    tasks = len(study.setups) if scopes == (SUITE,) else 1
-    alpha = _last_level(study) / family
-    rows = tuple(
-        Spread(
-            spread,
-            _needed(spread, tasks, facts["effect"], alpha, power),
-            _detectable(spread, tasks, study.seeds.count, alpha, power),
+    if (pilot is None) == (assume is None):
+        raise UserError(
+            "plan needs the spread of scores: give either a pilot with --pilot FOLDER or mixtures "
+            'with --assume "spgl: 0.95@85±2, default: 0.4@85±2|15±2".'
         )
-        for spread in SPREADS
-    )
-    return Forecast(**facts, spreads=rows)
-
-
-def _last_level(study: Study) -> float:
-    """Returns what declared looks leave of alpha for the last one, which is planned with."""
-    declared = study.statistics
-    if not declared.looks:
-        return declared.alpha
-    return schedule(study.seeds.count, declared.looks, declared.alpha).alphas[-1]
-
-
-def _scopes(study: Study) -> tuple[str, ...]:
-    suite = study.statistics.primary == "normalised" and len(study.setups) > 1
-    return (SUITE,) if suite else study.setups
-
-
-def _detectable(spread: float, tasks: int, runs: int, alpha: float, power: float) -> float:
-    if runs < 2:
-        return math.inf
-    # Two means over `tasks` setups of equal spread; Holm's first step is Bonferroni.
-    error = spread * math.sqrt(2 / (runs * tasks))
-    return minimum_detectable_effect(error, 2 * tasks * (runs - 1), alpha, power)
-
-
-def _needed(spread: float, tasks: int, effect: float, alpha: float, power: float) -> int | None:
-    error = spread / math.sqrt(tasks)  # with two runs per cell
-    return runs_needed(error, 2 * tasks, 2, effect, alpha, power, LIMIT)
-
-
-def _column(study: Study) -> str:
-    """Returns the column that is planned for, on the scale of the smallest effect."""
-    primary = study.statistics.primary
-    return NORMALISED if primary == "return" else COLUMNS[primary]
+    scales = {name: scale_of(envs.setup(name), study.statistics.floor) for name in study.setups}
+    root = study_sequence(study.seeds.root, StudyRole.BOOTSTRAP, 2)
+    if pilot is not None:
+        return _from_pilot(study, pilot, scales, asked, root, limit)
+    assert assume is not None
+    arms = _parse(assume, study)
+    empty = ScoreTable(study, scales, _no_rows(study), root)
+    found = []
+    for q in asked:
+        if q.estimand != "return" or q.scope == SUITE:
+            raise UserError("--assume describes returns; plan other estimands from a --pilot.")
+        bounds = empty.comparable_bounds(q.scope, q.estimand)
+        if bounds is None:
+            raise UserError(
+                f"setup '{q.scope}' declares no range of returns, so nothing is planned."
+            )
+        draws = [_mixture(arms[label], *bounds) for label in (q.a, q.b)]
+        found.append(_simulate(empty, q, draws, bounds, limit, failures=False, seconds=None))
+    return found
 
 
 def _from_pilot(
-    study: Study, folder: Path, power: float, scopes: tuple[str, ...]
-) -> dict[str, SampleSizePlan]:
+    study: Study,
+    folder: Path,
+    scales: Mapping[str, Any],
+    asked: list[Question],
+    root: np.random.SeedSequence,
+    limit: int,
+) -> list[Forecast]:
     results = load_results(folder)
-    own = {run.run_id for run in expand(study)}
-    refuse_overlap(folder, set(results.runs["run_id"]), study.name, own)
-    pilot = study_of(results.manifest)
-    shared = [name for name in study.setups if name in pilot.setups]
-    if len(shared) < len(study.setups):
-        lacking = sorted(set(study.setups) - set(shared))
+    refuse_overlap(folder, set(results.runs["run_id"]), study)
+    piloted = study_of(results.manifest)
+    lacking = sorted(set(study.setups) - set(piloted.setups))
+    if lacking:
         raise UserError(f"{folder}: the pilot has no runs on '{lacking[0]}'; add that setup to it.")
-    scales = {name: scale_of(envs.setup(name), study.statistics.floor) for name in pilot.setups}
-    table = run_table(score_runs(results, pilot, scales))
     Ledger(folder).append("plan", study=study.name)
-    column = _column(study)
-    declared = study.comparisons
-    planned = {}
-    for i, scope in enumerate(scopes):
-        setups = study.setups if scope == SUITE else (scope,)
-        scores = _pilot_scores(table, study, setups, column)
-        family = [(a, b) for a, b in declared if a in scores and b in scores]
-        if not family:
-            raise UserError(
-                f"{folder}: the pilot holds no two methods that '{study.name}' compares; run at "
-                f"least {declared[0][0]} and {declared[0][1]} in it."
-            )
-        # The simulated family is that of one scope, as far as piloted; Bonferroni for the rest.
-        share = len(family) / (len(declared) * len(scopes))
-        planned[scope] = plan(
-            scores,
-            Design(
-                family,
-                study.statistics.smallest_effect,
-                study.statistics.alpha * share,
-                study.statistics.paired,
-                study.statistics.looks,
-            ),
-            study.seeds.count,
-            np.random.default_rng(study_sequence(study.seeds.root, StudyRole.BOOTSTRAP, 2, i)),
-            power=power,
-            limit=LIMIT,
+    table = ScoreTable(piloted, scales, score_runs(results, piloted, scales), root)
+    found = []
+    for q in asked:
+        if q.a not in piloted.labels or q.b not in piloted.labels:
+            continue
+        pairs = table.paired(q.a, q.b, q.scope, q.estimand)
+        keep = ~(np.isnan(pairs.x).any(axis=1) | np.isnan(pairs.y).any(axis=1))
+        if pairs.bounds is None or not keep.any():
+            continue
+        low, high = pairs.bounds
+        arms = [np.clip(v[keep], low, high).mean(axis=1) for v in (pairs.x, pairs.y)]
+        ends = float(low.mean()), float(high.mean())
+        timed = results.runs[results.runs["label"].isin([q.a, q.b])]["seconds"].astype(float)
+        seconds = float(timed.mean()) if timed.notna().any() else None
+        plain = [_resampled(arm) for arm in arms]
+        found.append(_simulate(table, q, plain, ends, limit, failures=False, seconds=seconds))
+        failing = [_with_failures(arm, ends[0]) for arm in arms]
+        found.append(_simulate(table, q, failing, ends, limit, failures=True, seconds=seconds))
+    if not found:
+        raise UserError(
+            f"{folder}: the pilot holds no two methods that '{study.name}' compares with a known "
+            f"range; run at least {asked[0].a} and {asked[0].b} in it."
         )
-    return planned
+    return found
 
 
-def refuse_overlap(folder: Path | str, pilot: set[str], study: str, own: set[str]) -> None:
+def refuse_overlap(folder: Path | str, pilot: set[str], study: Study) -> None:
     """Stops a pilot that holds runs of the study it is to plan.
 
     Raises:
         UserError: They share a run.
     """
-    shared = pilot & own
+    shared = pilot & {run.run_id for run in expand(study)}
     if shared:
         raise UserError(
-            f"{folder}: {len(shared)} of its runs belong to '{study}' itself, and runs that judge "
-            "a study must not plan it; run the pilot with another seeds.root."
+            f"{folder}: {len(shared)} of its runs belong to '{study.name}' itself, and runs that "
+            "judge a study must not plan it; run the pilot with another seeds.root."
         )
 
 
-def _pilot_scores(
-    table: pd.DataFrame, study: Study, setups: tuple[str, ...], column: str
-) -> dict[str, Scores]:
-    found = {}
-    for label in study.labels:
-        mine = table[(table["method"] == label) & table["setup"].isin(setups)]
-        mine = mine[mine[column].notna()]
-        tasks = mine.groupby("seed", observed=True)["setup"].nunique()
-        common = tasks.index[tasks == len(setups)]
-        kept = mine[mine["seed"].isin(common)]
-        if len(kept):
-            rows = zip(kept["setup"], kept["seed"], kept[column], strict=True)
-            found[label] = Scores.from_runs(
-                label, [RunScore(str(s), int(n), float(v)) for s, n, v in rows]
+def _simulate(
+    table: ScoreTable,
+    q: Question,
+    draws: list[Draw],
+    bounds: tuple[float, float],
+    limit: int,
+    *,
+    failures: bool,
+    seconds: float | None,
+) -> Forecast:
+    rng = table.rng("plan", q.a, q.b, q.scope, q.estimand, str(failures))
+    half = bounds[1] - bounds[0]
+    x, y = (np.clip(draw((SEQUENCES, limit), rng), *bounds) for draw in draws)
+    effect = table.smallest_effect(q.estimand, q.scope)
+    at_zero = difference_log_wealth(x - y, half)
+    above, below = (seeds_until(side, q.alpha) for side in at_zero)
+    inside = np.maximum(
+        seeds_until(difference_log_wealth(x - y, half, -effect).above, q.alpha),
+        seeds_until(difference_log_wealth(x - y, half, effect).below, q.alpha),
+    )
+    first = np.minimum(np.minimum(above, below), inside)
+    known = np.isfinite(first)
+    verdicts = {
+        "better": float((known & (above == first)).mean()),
+        "worse": float((known & (below == first) & (above != first)).mean()),
+        "equivalent": float((known & (inside == first) & (above > first) & (below > first)).mean()),
+    }
+    median, most, nearly_all = (_quantile(first, share) for share in (0.5, 0.8, 0.95))
+    return Forecast(
+        a=q.a,
+        b=q.b,
+        setup=q.scope,
+        estimand=q.estimand,
+        alpha=q.alpha,
+        failures=failures,
+        median=median,
+        most=most,
+        nearly_all=nearly_all,
+        decided=float(known.mean()),
+        verdicts=verdicts,
+        cpu_hours=None if seconds is None or median is None else 2 * median * seconds / 3600,
+    )
+
+
+def _quantile(seeds: FloatArray, share: float) -> int | None:
+    found = float(np.quantile(seeds, share, method="higher"))
+    return int(found) if np.isfinite(found) else None
+
+
+def _resampled(arm: FloatArray) -> Draw:
+    return lambda size, rng: rng.choice(arm, size)
+
+
+def _with_failures(arm: FloatArray, floor: float) -> Draw:
+    """Mixes a failure rate of 1/(n + 1) into an arm that shows none."""
+    rate = 1 / (len(arm) + 1) if arm.min() > floor else 0.0
+
+    def draw(size: tuple[int, int], rng: np.random.Generator) -> FloatArray:
+        return np.where(rng.random(size) < rate, floor, rng.choice(arm, size))
+
+    return draw
+
+
+_ARM = re.compile(r"^\s*(?P<share>[\d.]+)@(?P<good>[^|]+)(?:\|(?P<bad>[^|]+))?\s*$")
+_NORMAL = re.compile(r"^\s*(?P<mean>[+\-−]?[\d.]+)(?:\s*(?:±|\+-)\s*(?P<std>[\d.]+))?\s*$")
+
+# Probability, mean and standard deviation of the good mode, and those of the bad one if declared.
+Arm = tuple[float, tuple[float, float], tuple[float, float] | None]
+
+
+def _parse(assume: str, study: Study) -> dict[str, Arm]:
+    arms: dict[str, Arm] = {}
+    for part in assume.split(","):
+        label, _, said = part.partition(":")
+        match = _ARM.match(said)
+        modes = [match.group("good"), match.group("bad")] if match else []
+        normals = [_NORMAL.match(mode) for mode in modes if mode]
+        if match is None or not all(normals) or not 0 <= float(match.group("share")) <= 1:
+            raise UserError(
+                f"--assume: '{part.strip()}' is no mixture; write it like 'spgl: 0.95@85±2' or "
+                "'default: 0.4@85±2|15±2'."
             )
-    return found
+        found = [
+            (float(n.group("mean").replace("−", "-")), float(n.group("std") or 0))
+            for n in normals
+            if n is not None
+        ]
+        arms[label.strip()] = (
+            float(match.group("share")),
+            found[0],
+            found[1] if len(found) > 1 else None,
+        )
+    wanted = {label for declared in study.comparisons for label in declared.pair}
+    lacking = sorted(wanted - set(arms))
+    if lacking:
+        raise UserError(f"--assume: says nothing about '{lacking[0]}', which the study compares.")
+    return arms
+
+
+def _mixture(arm: Arm, floor: float, _: float) -> Draw:
+    share, good, bad = arm
+
+    def draw(size: tuple[int, int], rng: np.random.Generator) -> FloatArray:
+        other = rng.normal(*bad, size) if bad is not None else np.full(size, floor)
+        return np.where(rng.random(size) < share, rng.normal(*good, size), other)
+
+    return draw
+
+
+def _no_rows(study: Study) -> Any:
+    import pandas as pd
+
+    return pd.DataFrame(columns=["label", "setup", "seed", "status"])

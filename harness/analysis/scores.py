@@ -18,14 +18,18 @@ from pacebench.envs.setup import Anchors, Setup
 from pacebench.harness.errors import UserError
 from pacebench.harness.records import EVALUATION_COLUMNS, Status
 from pacebench.harness.statistics import estimands
-from pacebench.harness.statistics.missing import FLOORED
 from pacebench.harness.study.models import Study
+
+MISSING = "missing"
+# A run that failed by its own doing scores the declared floor.
+FLOORED = (Status.DIVERGED, Status.TIMEOUT, Status.CRASHED)
+STEPS = "steps_to_threshold"
 
 # How a run's numbers came about.
 MEASURED, FLOOR, UNRESOLVED = "measured", "floor", "unresolved"
 
 # The columns that hold scores, as the study file names its estimands.
-SCORES = ("return", "normalised", "success", "auc", "cvar")
+SCORES = ("return", "normalised", "success", "solved", "auc", "cvar")
 
 CVAR_SHARE = 0.2
 
@@ -195,7 +199,7 @@ def score_runs(
 
     Returns:
         The identity and status of each run, `how` its scores came about, the score columns
-        (`return`, `normalised`, `success`, `auc`, `cvar`; the last two normalised), and
+        (`return`, `normalised`, `success`, `solved`, `auc`, `cvar`; the last two normalised), and
         `steps_to_threshold` (NaN where it was not reached within the budget).
     """
     curves = target_curves(results, study, scales) if curves is None else curves
@@ -217,6 +221,8 @@ def score_runs(
         table.loc[failed, "success"] = 0.0
         # A run that reached V₋ and then failed is not counted as having reached it.
         table.loc[failed, "steps_to_threshold"] = np.nan
+    known = table["how"] != UNRESOLVED
+    table["solved"] = (table["success"] >= study.statistics.solved).astype(float).where(known)
     return table
 
 

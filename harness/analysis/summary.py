@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from pacebench.harness.analysis.comparisons import fewest_seeds, questions
 from pacebench.harness.runner.display import duration
 from pacebench.harness.study.expand import expand
 from pacebench.harness.study.models import Study
@@ -34,8 +35,8 @@ class Summary:
 
     Attributes:
         seconds: Estimated wall-clock time with `workers` processes, None if not asked for.
-        detectable: Smallest difference to the control found with 80 % power at this number of
-            seeds, in standard deviations between seeds, after Holm's correction.
+        fewest: Seeds that the clearest possible difference takes, and two arms that never differ,
+            for the question with the least weight; None where nothing is compared.
     """
 
     study: str
@@ -46,7 +47,7 @@ class Summary:
     comparisons: int
     workers: int
     seconds: float | None
-    detectable: float | None
+    fewest: tuple[int, int | None] | None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the plan as plain JSON-able values."""
@@ -78,14 +79,15 @@ class Summary:
         if self.seconds is not None:
             processes = f"{self.workers} process{'es' if self.workers > 1 else ''}"
             yield Text(f"About {duration(self.seconds)} on this machine with {processes}.")
-        if self.detectable is None:
-            yield Text("With one seed per cell nothing can be compared; raise seeds.count.")
+        if self.fewest is None:
+            yield Text("Nothing is compared; declare comparisons, or add a second curriculum.")
         else:
-            one = self.comparisons == 1
-            family = "one comparison" if one else f"{self.comparisons} comparisons, Holm"
+            clear, equal = self.fewest
+            same = "more than 1,000" if equal is None else f"{equal:,}"
             yield Text(
-                f"Minimum detectable effect (80 % power, {family}): "
-                f"{self.detectable:.2f} standard deviations between seeds."
+                f"{self.comparisons} question{'s' if self.comparisons > 1 else ''}: the clearest "
+                f"difference takes {clear} seeds, equivalence at least {same}; `pacebench plan` "
+                "says more."
             )
 
 
@@ -111,26 +113,15 @@ def summarise(study: Study, *, estimate: bool = True, workers: int | None = None
     )
     workers = workers or available_workers()
     known = [s for s in seconds if s is not None]
-    comparisons = len(study.comparisons) * len(study.setups)
+    asked = [q for q in questions(study, ()) if q.weighted]
     return Summary(
         study=study.name,
         question=study.question,
         cells=cells,
         runs=sum(cell.runs for cell in cells),
         env_steps=sum(cell.env_steps for cell in cells),
-        comparisons=comparisons,
+        comparisons=len(asked),
         workers=workers,
         seconds=sum(known) / workers if known else None,
-        detectable=_detectable(study, comparisons),
+        fewest=fewest_seeds(asked, study.statistics.smallest_effect) if asked else None,
     )
-
-
-def _detectable(study: Study, comparisons: int) -> float | None:
-    if study.seeds.count < 2:
-        return None
-    from pacebench.harness.statistics.power import minimum_detectable_effect
-
-    # Two groups of n runs with one standard deviation each; Holm's first step asks for α/m.
-    n = study.seeds.count
-    alpha = study.statistics.alpha / max(comparisons, 1)
-    return minimum_detectable_effect((2 / n) ** 0.5, 2 * (n - 1), alpha)

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from pacebench.harness.analysis.scores import MEASURED, SCORES, UNRESOLVED
-from pacebench.harness.statistics.missing import MISSING
-from pacebench.harness.study.models import CurriculumEntry, Study, Tuned
+from pacebench.harness.analysis.scores import MEASURED, MISSING, SCORES, UNRESOLVED
+from pacebench.harness.study.models import Comparison, CurriculumEntry, Study, Tuned
 
 # Fewer independent searches than this say nothing about searching.
 LEAST_REPLICATES = 5
@@ -47,19 +46,6 @@ class Units:
         if not counts or min(counts) < LEAST_REPLICATES:
             return None
         return cls(_one_entry_per_method(study), origins, min(counts))
-
-    def planned(self, study: Study) -> list[tuple[str, str, int]]:
-        """Returns every planned observation as (method, setup, number)."""
-        found = [
-            (origin.method, setup, origin.replicate)
-            for setup in study.setups
-            for origin in self.origins.values()
-        ]
-        runs = range(study.seeds.count)
-        plain = [label for label in study.labels if label not in self.origins]
-        return found + [
-            (label, setup, i) for setup in study.setups for label in plain for i in runs
-        ]
 
     def scored(self, runs: pd.DataFrame, budget: int) -> pd.DataFrame:
         """Returns one row per observation; a search with an unknown run is unknown."""
@@ -124,14 +110,8 @@ def _one_entry_per_method(study: Study) -> Study:
     said = study.statistics
     pairs = said.comparisons
     if not isinstance(pairs, str):
-        pairs = tuple(dict.fromkeys((names[a], names[b]) for a, b in pairs))
-    statistics = said.model_copy(
-        update={
-            "control": names[study.control],
-            "comparisons": pairs,
-            # Looks are declared in runs, and searches of two methods are no pairs.
-            "looks": (),
-            "paired": False,
-        }
-    )
+        renamed = {tuple(names[label] for label in c.pair): c.weight for c in pairs}
+        pairs = tuple(Comparison(pair=pair, weight=w) for pair, w in renamed.items())
+    update = {"control": names[study.control], "comparisons": pairs}
+    statistics = said.model_copy(update=update)
     return study.model_copy(update={"curricula": tuple(entries.values()), "statistics": statistics})

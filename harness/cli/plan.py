@@ -16,12 +16,16 @@ if TYPE_CHECKING:
 def plan(
     study: Annotated[Path, typer.Argument(help="The study file, or the name of a shipped one.")],
     pilot: Annotated[
-        Path | None, typer.Option(help="Results folder of a pilot, run with another root seed.")
+        Path | None, typer.Option(help="Results of a pilot, run with another root seed.")
     ] = None,
-    power: Annotated[float, typer.Option(min=0.05, max=0.99, help="Wanted power.")] = 0.8,
+    assume: Annotated[
+        str | None,
+        typer.Option(help='Returns by label, such as "spgl: 0.95@85±2, default: 0.4@85±2|15±2".'),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=10, max=2_000, help="Seeds to simulate at most.")] = 500,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
 ) -> None:
-    """Say how many seeds a study needs, and what it can detect with those it has.
+    """Say how many seeds it takes until each question of a study is decided.
 
     Example: [bold]pacebench plan studies/quick.yaml --pilot results/pilot[/bold]
     """
@@ -31,41 +35,39 @@ def plan(
     from pacebench.harness.cli.output import console
     from pacebench.harness.study.load import load_study
 
-    found = forecast(load_study(study), pilot, power)
+    found = forecast(load_study(study), pilot, assume, limit)
     if json_:
-        typer.echo(json.dumps(found.to_dict(), indent=2, ensure_ascii=False))
+        typer.echo(json.dumps([item.to_dict() for item in found], indent=2, ensure_ascii=False))
         return
     out = console()
-    several = "s" if found.family > 1 else ""
-    out.print(
-        f"{found.study}: {found.planned} runs per cell, smallest effect {found.effect:g} of "
-        f"normalised score, {found.family} comparison{several}, power {found.power:.0%}.",
-        markup=False,
-    )
-    if found.scopes is None:
-        out.print(_spreads(found))
+    out.print(_table(found, limit))
+    if any(item.failures for item in found):
         out.print(
-            "The spread between seeds is not known before a study is run; give a pilot with "
-            "--pilot.",
+            "A pilot cannot show a failure that it did not see: each question is simulated once "
+            "more with one failure in n + 1 runs mixed into arms that showed none.",
             markup=False,
         )
-    else:
-        for scope, said in found.scopes.items():
-            where = "all setups" if scope == "suite" else scope
-            for sentence in said.sentences():
-                out.print(f"{where}: {sentence}", markup=False)
-    for sentence in found.notes():
-        out.print(sentence, markup=False)
 
 
-def _spreads(found: Forecast) -> Table:
+def _table(found: list[Forecast], limit: int) -> Table:
     from rich.table import Table
 
+    def seeds(value: int | None) -> str:
+        return f"> {limit}" if value is None else str(value)
+
     table = Table(box=None, pad_edge=False)
-    table.add_column("if the seeds' standard deviation is", justify="right")
-    table.add_column(f"runs per cell to find {found.effect:g}", justify="right")
-    table.add_column(f"detectable with {found.planned}", justify="right")
-    for row in found.spreads:
-        needed = "more than 500" if row.runs is None else str(row.runs)
-        table.add_row(f"{row.spread:g}", needed, f"{row.detectable:.3g}")
+    table.add_column("question")
+    for name in ("α", "median", "80 %", "95 %", "decided", "mostly", "CPU-hours"):
+        table.add_column(name, justify="right")
+    for item in found:
+        mixed = ", failures mixed in" if item.failures else ""
+        likely = max(item.verdicts, key=lambda name: item.verdicts[name])
+        table.add_row(
+            f"{item.a} − {item.b} on {item.setup}, {item.estimand}{mixed}",
+            f"{item.alpha:.2g}",
+            *(seeds(value) for value in (item.median, item.most, item.nearly_all)),
+            f"{item.decided:.0%}",
+            likely if item.decided else "–",
+            "–" if item.cpu_hours is None else f"{item.cpu_hours:.1f}",
+        )
     return table

@@ -12,7 +12,6 @@ from pacebench.harness.errors import UserError
 from pacebench.harness.overhead.findings import Ratio, StoredRecord, load_summary
 from pacebench.harness.overhead.ratios import LEVEL
 from pacebench.harness.statistics import welch
-from pacebench.harness.statistics.multiplicity import holm
 
 
 class RatioShift(StoredRecord):
@@ -55,7 +54,7 @@ def compare_runs(folder: Path | str, other: Path | str) -> Agreement:
         )
     rows = tuple(_shift(*key, ours[key], theirs[key]) for key in shared)
     p_values = np.array([row.p_value for row in rows])
-    rejected = holm(p_values) < 0.05
+    rejected = multipletests(p_values, 0.05, method="holm")[0]
     disagreeing = tuple(row for row, bad in zip(rows, rejected, strict=True) if bad)
     return Agreement(
         agree=not disagreeing,

@@ -11,18 +11,18 @@ import numpy as np
 import pandas as pd
 
 from pacebench.envs.setup import Setup
+from pacebench.harness.analysis.analyse import Analysis
+from pacebench.harness.analysis.comparisons import ComparisonResult
+from pacebench.harness.analysis.estimates import Estimate
 from pacebench.harness.analysis.freeze import PlanHistory
 from pacebench.harness.analysis.history import History
 from pacebench.harness.analysis.scores import UNRESOLVED, Scale
+from pacebench.harness.analysis.table import SUITE
 from pacebench.harness.report import words
 from pacebench.harness.report.canvas import Canvas
 from pacebench.harness.report.palette import Style
 from pacebench.harness.report.palette import styles as styles_of
 from pacebench.harness.seeding import StudyRole, study_sequence
-from pacebench.harness.statistics.analysis import Analysis
-from pacebench.harness.statistics.contrasts import ContrastResult
-from pacebench.harness.statistics.estimates import Estimate
-from pacebench.harness.statistics.specification import SUITE
 from pacebench.harness.study.models import Study
 from pacebench.harness.tuning.record import TuningRecord
 
@@ -130,25 +130,25 @@ class ReportData:
         return mine[mine["how"] != UNRESOLVED].sort_values("seed")
 
     def estimate(
-        self, method: str, scope: str, column: str, functional: str = "mean"
+        self, label: str, scope: str, estimand: str, functional: str = "mean"
     ) -> Estimate | None:
         """Returns one estimate, None where it was not made."""
-        key = (method, scope, column, functional)
+        key = (label, scope, estimand, functional)
         for item in self.analysis.estimates:
-            if (item.method, item.scope, item.column, item.functional) == key:
+            if (item.label, item.scope, item.estimand, item.functional) == key:
                 return item
         return None
 
-    def contrasts(self, **wanted: object) -> list[ContrastResult]:
-        """Returns the comparisons with these attributes, in the order of scopes and study file."""
+    def comparisons(self, **wanted: object) -> list[ComparisonResult]:
+        """Returns the comparisons of such questions, in the order of scopes and study file."""
         place = self.study.labels.index
         found = [
             item
-            for item in self.analysis.contrasts
-            if all(getattr(item.comparison, name) == value for name, value in wanted.items())
+            for item in self.analysis.comparisons
+            if all(getattr(item.question, name) == value for name, value in wanted.items())
         ]
-        found.sort(key=lambda c: (place(c.comparison.method), place(c.comparison.control)))
-        return sorted(found, key=lambda c: self.scopes.index(c.comparison.scope))
+        found.sort(key=lambda c: (place(c.question.a), place(c.question.b)))
+        return sorted(found, key=lambda c: self.scopes.index(c.question.scope))
 
 
 def of_cell(frame: pd.DataFrame, setup: str, label: str) -> pd.DataFrame:

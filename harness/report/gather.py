@@ -9,15 +9,15 @@ from pathlib import Path
 from pacebench import envs
 from pacebench.envs.setup import Setup
 from pacebench.harness.analysis import freeze, scores
-from pacebench.harness.analysis.bridge import run_table, specification
+from pacebench.harness.analysis.analyse import analyse
 from pacebench.harness.analysis.deviations import deviations
 from pacebench.harness.analysis.freeze import PlanHistory
 from pacebench.harness.analysis.history import History, history_of
+from pacebench.harness.analysis.table import ScoreTable
 from pacebench.harness.analysis.units import Units
 from pacebench.harness.report import words
 from pacebench.harness.report.data import ReportData
 from pacebench.harness.seeding import StudyRole, study_sequence
-from pacebench.harness.statistics.analysis import analyse
 from pacebench.harness.store import provenance
 from pacebench.harness.store.ledger import Ledger, now
 from pacebench.harness.store.load import Results
@@ -56,32 +56,14 @@ def report_data(
     if "current" in updates:
         updates = updates[updates["current"]].reset_index(drop=True)
     updates = updates.astype({"label": object, "setup": object})
-    observations = [(label, setup, i) for setup in study.setups for label in study.labels
-                    for i in range(study.seeds.count)]  # fmt: skip
-    looks, compared = history.looks, study
-    units = Units.of(study)
+    compared, units = study, Units.of(study)
     if units is not None:
         compared = units.study
         scored, curves = units.scored(runs, study.budget), units.curves(curves)
         updates = units.updates(updates, study)
-        observations = units.planned(study)
-        # The ledger counts runs; once all are known, so are all searches.
-        looks = tuple(n for n in looks if n < study.seeds.count)
-    spec = specification(
-        compared,
-        scales,
-        frozen=frozen is not None,
-        searches=None if units is None else units.replicates,
-        has_area=len(study.evaluation_steps()) > 1,
-    )
-    analysis = analyse(
-        run_table(scored),
-        spec,
-        study_sequence(study.seeds.root, StudyRole.BOOTSTRAP, 0),
-        manifest=observations,
-        looks_taken=looks,
-        deviations=deviations(frozen, study, results.runs, history),
-    )
+    root = study_sequence(study.seeds.root, StudyRole.BOOTSTRAP, 0)
+    table = ScoreTable(compared, scales, scored, root)
+    analysis = analyse(table, deviations(frozen, study, results.runs, history))
     return ReportData(
         study=compared,
         declared=study,

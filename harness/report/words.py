@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from pacebench.harness.analysis.table import SUITE
 from pacebench.harness.statistics.interval import Interval, level_words, shape_words
-from pacebench.harness.statistics.specification import SUITE
 
 _KINDS = {
     "welch-t": "Welch–Satterthwaite t",
-    "paired-t": "paired t",
-    "simultaneous-t": "simultaneous t",
+    "confidence-sequence": "confidence-sequence",
     "expanded-percentile": "expanded percentile (Hesterberg)",
     "percentile (rliable)": "percentile bootstrap (rliable)",
     "wilson": "Wilson",
     "learned-miller-thomas": "Learned-Miller–Thomas",
-    "mover-learned-miller-thomas": "difference of two Learned-Miller–Thomas",
-    "mover-wilson": "difference of two Wilson",
     "logit-brunner-munzel": "logit Brunner–Munzel",
     "kolmogorov": "Kolmogorov",
 }
@@ -67,6 +64,14 @@ def intervals(found: Iterable[Interval | None]) -> str:
         level = f"{level_words(mine[0].level)} %"
         runs = extent(item.runs for item in mine)
         name = _KINDS.get(kind, kind)
+        if kind == "confidence-sequence":
+            levels = sorted({level_words(item.level) for item in mine}, key=float)
+            shown = levels[0] if len(levels) == 1 else f"{levels[0]}–{levels[-1]}"
+            sentences.append(
+                f"{shown} % intervals from the range of the scores alone, n = {runs} seeds: they "
+                "hold for any shape of scores and at every look."
+            )
+            continue
         sentences.append(f"{level} {name} intervals, n = {runs} runs per cell; {coverage(mine)}.")
     return " ".join(sentences)
 

@@ -76,22 +76,3 @@ def clopper_pearson(successes: int, trials: int, level: float) -> tuple[float, f
     """Returns the exact interval of a binomial proportion."""
     interval = stats.binomtest(successes, trials).proportion_ci(level, method="exact")
     return float(interval.low), float(interval.high)
-
-
-def mover(
-    a: tuple[FloatArray, FloatArray, FloatArray], b: tuple[FloatArray, ...]
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Returns (estimate, low, high) of a difference from two single intervals.
-
-    Newcombe's method of variance estimates recovery: each end of the difference is as far from the
-    estimate as the two relevant single ends are from theirs, added in squares.
-
-    Args:
-        a: Estimate and ends of the first.
-        b: Estimate and ends of the second, which is subtracted.
-    """
-    (p, p_low, p_high), (q, q_low, q_high) = a, b
-    estimate = np.asarray(p - q)
-    low = estimate - np.hypot(p - p_low, q_high - q)
-    high = estimate + np.hypot(p_high - p, q - q_low)
-    return estimate, low, high

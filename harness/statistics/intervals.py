@@ -5,7 +5,6 @@ Which one is the default for which estimand, and why, is in docs/statistics.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -41,83 +40,6 @@ def mean_t(scores: Scores, level: float = LEVEL, bounds: Bounds | None = None) -
     low, high = welch.bounds(moments, level)
     shape = coverage.classify(scores.matrix, bounds)
     return _build(moments.estimate, low, high, level, "welch-t", "mean", scores, shape)
-
-
-def difference_t(
-    a: Scores,
-    b: Scores,
-    level: float = LEVEL,
-    *,
-    paired: bool = False,
-    single_level: float | None = None,
-) -> Interval:
-    """Returns the stratified Welch–Satterthwaite t interval of the difference a − b.
-
-    Args:
-        a: The method.
-        b: What is subtracted.
-        level: Nominal level, of the whole family if the interval is one of a family.
-        paired: Whether runs with equal seeds form declared pairs.
-        single_level: The level at which each of a family is computed so that all hold together,
-            from `multiplicity.simultaneous_level`.
-    """
-    require_replication(a, b)
-    x, y = aligned(a, b)
-    if paired and a.seeds != b.seeds:
-        raise UserError(f"'{a.method}' and '{b.method}' cannot be paired: their seeds differ.")
-    moments = welch.difference_moments(x, y, paired=paired)
-    low, high = welch.bounds(moments, level if single_level is None else single_level)
-    kind = "paired-t" if paired else "welch-t"
-    kind = kind if single_level is None else "simultaneous-t"
-    fewer = a if a.runs <= b.runs else b
-    shapes = [coverage.classify(scores.matrix) for scores in (a, b)]
-    return _build(moments.estimate, low, high, level, kind, "difference", fewer, *shapes)
-
-
-def percentile(
-    scores: Scores,
-    functionals: Sequence[str],
-    rng: np.random.Generator,
-    level: float = LEVEL,
-    resamples: int = RESAMPLES,
-) -> dict[str, Interval]:
-    """Returns rliable's percentile intervals: what other papers print.
-
-    Raises:
-        RefusedIntervalError: At five runs or fewer on one task, where they are far too narrow.
-    """
-    return _resampled(scores, functionals, rng, PERCENTILE, level, resamples)
-
-
-def expanded_percentile(
-    scores: Scores,
-    functionals: Sequence[str],
-    rng: np.random.Generator,
-    level: float = LEVEL,
-    resamples: int = RESAMPLES,
-) -> dict[str, Interval]:
-    """Returns Hesterberg's expanded percentile intervals of functionals such as the IQM.
-
-    Raises:
-        RefusedIntervalError: At five runs or fewer on one task.
-    """
-    return _resampled(scores, functionals, rng, EXPANDED, level, resamples)
-
-
-def _resampled(
-    scores: Scores,
-    functionals: Sequence[str],
-    rng: np.random.Generator,
-    kind: str,
-    level: float,
-    resamples: int,
-) -> dict[str, Interval]:
-    refuse_few_runs(scores)
-    values = bootstrap.resample(scores.matrix, functionals, resamples, rng)
-    return {
-        name: from_distribution(scores, name, distribution, kind, level)
-        for name, distribution in values.items()
-    }
 
 
 def from_distribution(
@@ -230,28 +152,6 @@ def percentile_pair(
         if ends[1] - ends[0] > 1e-9 * max(1.0, abs(ends[1])):
             found[name] = _build(estimates[name], *ends, level, PERCENTILE, name, fewer, *shapes)
     return found
-
-
-def bounded_difference(a: Interval, b: Interval) -> Interval:
-    """Returns the interval of a difference from two single ones (Newcombe, MOVER).
-
-    It has a width wherever the single ones have, so it stands in where no run varies.
-    """
-    first, second = (np.array([i.estimate, i.low, i.high]) for i in (a, b))
-    estimate, low, high = bounded.mover(tuple(first), tuple(second))
-    interval = Interval(
-        estimate=float(estimate),
-        low=float(low),
-        high=float(high),
-        level=a.level,
-        kind=f"mover-{a.kind}",
-        estimand="difference",
-        runs=min(a.runs, b.runs),
-        tasks=a.tasks,
-    )
-    # A single interval whose shape was not simulated does not know what its data look like.
-    shapes = [i.coverage.shape if i.coverage.matched else "" for i in (a, b) if i.coverage]
-    return coverage.attach(interval, *shapes)
 
 
 def refuse_few_runs(scores: Scores) -> None:

@@ -6,9 +6,8 @@ because its rows would repeat seeds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,14 +15,6 @@ import numpy.typing as npt
 from pacebench.harness.errors import UserError
 
 FloatArray = npt.NDArray[np.float64]
-
-
-class RunScore(NamedTuple):
-    """The score of one training run on one task."""
-
-    task: str
-    seed: int
-    value: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,33 +74,6 @@ class Scores:
         object.__setattr__(self, "seeds", tuple(int(seed) for seed in self.seeds))
 
     @classmethod
-    def from_runs(cls, method: str, runs: Iterable[RunScore]) -> Scores:
-        """Builds the matrix from single runs, in sorted order of tasks and seeds.
-
-        Raises:
-            UserError: If a run is given twice or a task lacks a seed that another task has.
-        """
-        table: dict[tuple[int, str], float] = {}
-        for task, seed, value in runs:
-            if (seed, task) in table:
-                raise UserError(
-                    f"Scores of '{method}' hold seed {seed} on '{task}' twice; the unit is the "
-                    f"training run, so average the episodes of each run before comparing runs."
-                )
-            table[seed, task] = value
-        seeds = tuple(sorted({seed for seed, _ in table}))
-        tasks = tuple(sorted({task for _, task in table}))
-        for seed in seeds:
-            for task in tasks:
-                if (seed, task) not in table:
-                    raise UserError(
-                        f"Scores of '{method}' are ragged: '{task}' has no run with seed {seed}; "
-                        f"finish the run, or score it as the policy for missing runs says."
-                    )
-        values = np.array([[table[seed, task] for task in tasks] for seed in seeds])
-        return cls(method, tasks, seeds, values)
-
-    @classmethod
     def single_task(
         cls, method: str, values: Sequence[float] | FloatArray, task: str = "task"
     ) -> Scores:
@@ -142,22 +106,6 @@ def aligned(a: Scores, b: Scores) -> tuple[FloatArray, FloatArray]:
             f"({', '.join(sorted(set(a.tasks) ^ set(b.tasks)))}); compare them on common ones."
         )
     return a.matrix, b.matrix[:, [b.tasks.index(task) for task in a.tasks]]
-
-
-def on_common_seeds(scores: Sequence[Scores]) -> list[Scores]:
-    """Returns methods' scores on the seeds that all of them have, in the same order.
-
-    Raises:
-        UserError: If they have none in common.
-    """
-    common = sorted(set.intersection(*(set(item.seeds) for item in scores)))
-    if not common:
-        names = " and ".join(f"'{item.method}'" for item in scores)
-        raise UserError(f"{names} share no seed and cannot be paired.")
-    return [
-        Scores(s.method, s.tasks, tuple(common), s.matrix[[s.seeds.index(seed) for seed in common]])
-        for s in scores
-    ]
 
 
 def require_replication(*scores: Scores) -> None:

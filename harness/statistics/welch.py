@@ -74,16 +74,3 @@ def statistic(moments: Moments, null: float = 0.0) -> FloatArray:
 def p_value(moments: Moments, null: float = 0.0) -> FloatArray:
     """Returns the two-sided p-value of the t test."""
     return np.asarray(2 * stats.t.sf(np.abs(statistic(moments, null)), moments.df))
-
-
-def one_sided(moments: Moments, null: float) -> tuple[FloatArray, FloatArray]:
-    """Returns the p-values against "estimate ≤ null" and against "estimate ≥ null"."""
-    t = statistic(moments, null)
-    return np.asarray(stats.t.sf(t, moments.df)), np.asarray(stats.t.cdf(t, moments.df))
-
-
-def equivalence(moments: Moments, margin: float, null: float = 0.0) -> FloatArray:
-    """Returns the p-value of two one-sided tests that the estimate is within `margin` of null."""
-    above, _ = one_sided(moments, null - margin)
-    _, below = one_sided(moments, null + margin)
-    return np.maximum(above, below)

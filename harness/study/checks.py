@@ -59,7 +59,7 @@ def check_parts(parts: Mapping[str, Any]) -> list[Finding]:
         findings += _critic(setups)
     if "statistics" in parts and None not in entries:
         labels = [entry.shown for entry in entries if entry is not None]
-        findings += _statistics(parts["statistics"], labels, parts.get("seeds"))
+        findings += _statistics(parts["statistics"], labels)
         if parts.get("tuning") is not None:
             known = [entry for entry in entries if entry is not None]
             findings += _tuning(parts["tuning"], known, parts.get("budget"))
@@ -174,9 +174,7 @@ def _critic(setups: Sequence[str]) -> Iterator[Finding]:
             )
 
 
-def _statistics(
-    statistics: Statistics, labels: Sequence[str], seeds: Any | None
-) -> Iterator[Finding]:
+def _statistics(statistics: Statistics, labels: Sequence[str]) -> Iterator[Finding]:
     here: KeyPath = ("statistics",)
     known = ", ".join(labels)
     if statistics.control is not None and statistics.control not in labels:
@@ -184,21 +182,14 @@ def _statistics(
             (*here, "control"), f"'{statistics.control}' is not in the study; it has: {known}."
         )
     if not isinstance(statistics.comparisons, str):
-        for i, pair in enumerate(statistics.comparisons):
-            for j, label in enumerate(pair):
+        for i, declared in enumerate(statistics.comparisons):
+            for label in declared.pair:
                 if label not in labels:
                     yield Finding(
-                        (*here, "comparisons", i, j), f"'{label}' is not in the study ({known})."
+                        (*here, "comparisons", i), f"'{label}' is not in the study ({known})."
                     )
-            if pair[0] == pair[1]:
+            if declared.pair[0] == declared.pair[1]:
                 yield Finding((*here, "comparisons", i), "compares a curriculum with itself.")
-    if seeds is not None:
-        for i, look in enumerate(statistics.looks):
-            if look >= seeds.count:
-                yield Finding(
-                    (*here, "looks", i),
-                    f"a look at {look} seeds is not before the planned {seeds.count}; remove it.",
-                )
 
 
 def _tuning(

@@ -108,7 +108,7 @@ def tune(
         raise UserError("Tuning did not come to its end; what is above says why. Tune again.")
     record = TuningRecord(
         study=study.name,
-        estimand=study.statistics.primary,
+        estimand=study.statistics.primary[0],
         sampler=study.tuning.sampler,
         pruner=study.tuning.pruner,
         seeds_per_trial=study.tuning.seeds_per_trial,

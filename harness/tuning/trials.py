@@ -89,7 +89,7 @@ def _score(store: RunStore, run: PlannedRun, search: Search, scale: Scale) -> Se
     score: float | None = None
     if stored.status is Status.OK:
         episodes = stored.tables["evaluations.parquet"].to_pandas()
-        score = estimate(episodes, search.study.statistics.primary, scale)
+        score = estimate(episodes, search.study.statistics.primary[0], scale)
     elif stored.status in FLOORED:
         score = scale.floor
     timings = stored.record.get("timings", {})

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from pacebench.harness.store.files import write_atomic
-from pacebench.harness.study.models import CurriculumEntry, Study, Tuned
+from pacebench.harness.study.models import Comparison, CurriculumEntry, Study, Tuned
 from pacebench.harness.study.space import apply
 from pacebench.harness.tuning.record import SearchRecord, TuningRecord
 
@@ -65,8 +65,9 @@ def _statistics(study: Study, entries: list[CurriculumEntry]) -> Any:
     if isinstance(statistics.comparisons, str):
         return statistics.model_copy(update={"control": control})
     pairs = tuple(
-        (a, b)
-        for first, second in statistics.comparisons
+        Comparison(pair=(a, b), weight=declared.weight)
+        for declared in statistics.comparisons
+        for first, second in [declared.pair]
         for a, b in zip(names[first], names[second] * len(names[first]), strict=False)
     )
     return statistics.model_copy(update={"control": control, "comparisons": pairs})

@@ -49,23 +49,22 @@ class Row:
 
 
 def seed_rows(
-    data: ReportData, setup: str, column: str, raw: str, tip: Callable[[Mapping[Any, Any]], str]
+    data: ReportData, setup: str, estimand: str, tip: Callable[[Mapping[Any, Any]], str]
 ) -> list[Row]:
     """Returns a row per curriculum that has an estimate, with every run as a point.
 
     Args:
         data: What the report is made from.
         setup: The setup.
-        column: What is estimated.
-        raw: The column of the runs' own values.
+        estimand: What is estimated, and the runs' own values.
         tip: What hovering over a run says.
     """
     rows = []
     for label in data.study.labels:
-        item = data.estimate(label, setup, column)
+        item = data.estimate(label, setup, estimand)
         if item is not None:
             runs = data.known(setup, label).to_dict("records")
-            seeds = [Seed(float(run[raw]), tip(run), run["how"] != MEASURED) for run in runs]
+            seeds = [Seed(float(run[estimand]), tip(run), run["how"] != MEASURED) for run in runs]
             style = data.styles[label]
             rows.append(Row(style, style.short, item.interval, seeds, estimate=item.value))
     return rows

@@ -12,13 +12,11 @@ from pacebench.harness.overhead.settings import REFERENCE
 from pacebench.harness.report.document import Claim
 from pacebench.harness.report.overhead.formats import duration, factor, percent, with_interval
 from pacebench.harness.report.tables import count
-from pacebench.harness.statistics.verdicts import VerdictKind
 
 # What the exponents of a closed form that does O(K d) work may be, measured on a real machine.
 LINEAR = 1.1
 
-GOOD, BAD = VerdictKind.BETTER.value, VerdictKind.WORSE.value
-NEUTRAL, OPEN = VerdictKind.EQUIVALENT.value, VerdictKind.INCONCLUSIVE.value
+GOOD, BAD, NEUTRAL, OPEN = "better", "worse", "equivalent", "inconclusive"
 TONES = {Speed.SLOWER: BAD, Speed.FASTER: GOOD, Speed.INCONCLUSIVE: OPEN}
 
 

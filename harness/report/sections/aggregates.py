@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from pacebench.harness.analysis import estimates
+from pacebench.harness.analysis.estimates import Estimate
+from pacebench.harness.analysis.table import SUITE
 from pacebench.harness.report import document as doc
 from pacebench.harness.report import words
 from pacebench.harness.report.canvas import Figure
@@ -11,9 +14,7 @@ from pacebench.harness.report.data import ReportData
 from pacebench.harness.report.figures.lines import Bundle, draw_bundles
 from pacebench.harness.report.figures.rows import Row, row_figure
 from pacebench.harness.report.tables import Column, Table, fixed, interval_cells, span
-from pacebench.harness.statistics import coverage, estimates, profiles
-from pacebench.harness.statistics.estimates import Estimate
-from pacebench.harness.statistics.specification import NORMALISED, SUITE
+from pacebench.harness.statistics import coverage, profiles
 
 FUNCTIONALS = {
     "mean": "mean",
@@ -50,15 +51,15 @@ def _estimates(data: ReportData) -> list[Estimate]:
     """Returns the estimates of one curriculum after another; with one setup they are made here."""
     setups, labels = data.study.setups, data.study.labels
     if len(setups) > 1:
-        made = [data.estimate(m, SUITE, NORMALISED, name) for m in labels for name in FUNCTIONALS]
+        made = [data.estimate(m, SUITE, "normalised", name) for m in labels for name in FUNCTIONALS]
         return [item for item in made if item is not None]
     found: list[Estimate] = []
     for label in labels:
-        scores = data.analysis.scores.get((label, setups[0], NORMALISED))
+        scores = data.analysis.scores.get((label, setups[0], "normalised"))
         if scores is not None:
             rng = data.rng(0, data.styles[label].index)
-            level, resamples = data.analysis.level, data.analysis.spec.resamples
-            found += estimates.estimate(scores, SUITE, NORMALISED, None, rng, level, resamples)
+            level = data.analysis.level
+            found += estimates.estimate(scores, SUITE, "normalised", None, rng, level)
     # The median over a single setup is its mean.
     return [item for item in found if item.functional != "median"]
 
@@ -67,7 +68,7 @@ def _table(data: ReportData, found: list[Estimate]) -> Table:
     order = list(FUNCTIONALS)
     rows = [
         {
-            "method": item.method,
+            "method": item.label,
             "aggregate": FUNCTIONALS[item.functional],
             "value": item.value,
             **interval_cells("interval", item.interval),
@@ -102,14 +103,14 @@ def _extremes(data: ReportData, item: Estimate) -> tuple[float, float] | None:
     if len(data.study.setups) == 1:
         # Made here, from the known runs; the analysis has made mean and IQM of the setup itself.
         (setup,) = data.study.setups
-        found = data.estimate(item.method, setup, NORMALISED, item.functional)
+        found = data.estimate(item.label, setup, "normalised", item.functional)
     if found is None or found.worst is None or found.best is None:
         return None
     return found.worst, found.best
 
 
 def _figure(data: ReportData, found: list[Estimate], functional: str) -> Figure | None:
-    mine = [(data.styles[item.method], item) for item in found if item.functional == functional]
+    mine = [(data.styles[item.label], item) for item in found if item.functional == functional]
     aggregate = FUNCTIONALS[functional]
     return row_figure(
         data,
@@ -123,7 +124,7 @@ def _figure(data: ReportData, found: list[Estimate], functional: str) -> Figure 
 
 def _profile(data: ReportData) -> Figure | None:
     scope = SUITE if len(data.study.setups) > 1 else data.study.setups[0]
-    found = {label: data.analysis.scores.get((label, scope, NORMALISED)) for label in data.styles}
+    found = {label: data.analysis.scores.get((label, scope, "normalised")) for label in data.styles}
     scores = {label: item for label, item in found.items() if item is not None}
     if not scores:
         return None
@@ -162,12 +163,12 @@ def improvement(data: ReportData) -> doc.Section:
     )
     found, rows, figures = [], [], []
     for i, scope in enumerate(data.scopes):
-        column = NORMALISED if scope == SUITE else "score"
-        here = data.contrasts(column=column, scope=scope)
+        estimand = "normalised" if scope == SUITE else "return"
+        here = data.comparisons(estimand=estimand, scope=scope)
         found += here
         drawn = []
         for item in here:
-            method, control = item.comparison.method, item.comparison.control
+            method, control = item.question.a, item.question.b
             style, interval = data.styles[method], item.improvement
             beats = "" if one_control else f" > {data.styles[control].short}"
             drawn.append(Row(style, f"{style.short}{beats}", interval))
@@ -179,7 +180,7 @@ def improvement(data: ReportData) -> doc.Section:
                     "probability": interval.estimate if interval else None,
                     **interval_cells("interval", interval),
                     **interval_cells("percentile", item.percentile_improvement),
-                    "note": interval.note if interval else " ".join(item.refusals),
+                    "note": interval.note if interval else "no interval can be given",
                 }
             )
         figures.append(

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
+from pacebench.harness.analysis.comparisons import ComparisonResult
+from pacebench.harness.analysis.table import SUITE
+from pacebench.harness.analysis.verdicts import Verdict
 from pacebench.harness.report import document as doc
 from pacebench.harness.report import words
 from pacebench.harness.report.canvas import Figure
 from pacebench.harness.report.data import ReportData
 from pacebench.harness.report.figures.rows import Row, row_figure
-from pacebench.harness.report.tables import Column, Table, count, fitted, interval_cells, p_value
-from pacebench.harness.statistics.contrasts import ContrastResult
-from pacebench.harness.statistics.verdicts import VerdictKind
+from pacebench.harness.report.tables import Column, Table, fitted, interval_cells, number, p_value
 
 WORDS = {
-    VerdictKind.BETTER: "▲ better",
-    VerdictKind.WORSE: "▼ worse",
-    VerdictKind.EQUIVALENT: "≈ equivalent",
-    VerdictKind.INCONCLUSIVE: "? inconclusive",
+    Verdict.BETTER: "▲ better",
+    Verdict.WORSE: "▼ worse",
+    Verdict.EQUIVALENT: "≈ equivalent",
+    Verdict.NOT_WORSE: "△ not worse",
+    Verdict.UNDECIDED: "? undecided",
 }
 
 
@@ -41,56 +42,72 @@ def claims(data: ReportData) -> doc.Section:
 
 
 def verdicts(data: ReportData) -> doc.Section:
-    """Returns the table of verdicts and the plotted contrasts."""
+    """Returns the table of verdicts and the plotted comparisons."""
     family = _family(data)
     said = data.study.statistics
     lead = (
-        f"The declared family: {words.plural(len(family), 'comparison')} of {_measure(family)}. "
-        f"Differences are tested by Welch's t, equivalence by two one-sided tests within "
-        f"±{said.smallest_effect:g} of normalised score; both are adjusted by Holm at "
-        f"α = {data.analysis.alpha:.3g}. Everything else in this report is exploratory"
-        + (f"; declared as secondary: {', '.join(said.secondary)}." if said.secondary else ".")
+        f"{words.capital(words.plural(len(family), 'question'))} of {_measures(family)} share "
+        f"α = {said.alpha:.3g}: all their verdicts, at every look at the data, are right together "
+        f"with probability {1 - said.alpha:.3g} at least, whatever the shape of the scores. A "
+        f"verdict is where the interval lies: above or below 0, or inside ± the smallest effect of "
+        f"interest ({said.smallest_effect:g} of normalised score). Everything else in this report "
+        "is exploratory."
     )
     blocks: list[doc.Block] = [doc.Text(lead), doc.TableBlock(_table(data, family))]
-    figures = [figure for scope in data.scopes if (figure := _forest(data, family, scope))]
+    figures = [
+        figure
+        for estimand in said.primary
+        for scope in data.scopes
+        if (figure := _forest(data, scope, estimand))
+    ]
     if figures:
         blocks.append(doc.Figures(figures))
     return doc.Section("verdicts", "Verdicts", blocks)
 
 
-def _family(data: ReportData) -> list[ContrastResult]:
-    return data.contrasts(family=True)
+def _family(data: ReportData) -> list[ComparisonResult]:
+    return data.comparisons(weighted=True)
 
 
-def _measure(family: list[ContrastResult]) -> str:
-    return family[0].verdict.measure if family else "nothing"
+def _measures(family: list[ComparisonResult]) -> str:
+    return " and ".join(dict.fromkeys(item.measure for item in family)) or "nothing"
 
 
-def _claim(data: ReportData, item: ContrastResult) -> doc.Claim:
-    # The sentence quotes the interval of the table and the figure, which holds over the family.
-    verdict = replace(item.verdict, interval=item.simultaneous or item.verdict.interval)
-    strength = "confirmatory" if verdict.confirmatory else "exploratory"
-    runs = (
-        f"n = {verdict.interval.runs} {'searches or ' if data.by_search else ''}runs each"
-        if verdict.interval is not None
-        else "no interval"
-    )
+def _claim(data: ReportData, item: ComparisonResult) -> doc.Claim:
+    asked = item.question
     conditional = (
         " Conditional on these configurations: another search might have found others."
-        if not data.by_search and data.tuned & {item.comparison.method, item.comparison.control}
+        if not data.by_search and data.tuned & {asked.a, asked.b}
         else ""
     )
     scope = (
         f"the mean over {len(data.study.setups)} setups"
-        if verdict.scope == "suite"
-        else f"{verdict.scope} alone"
+        if asked.scope == SUITE
+        else f"{asked.scope} alone"
     )
+    hidden = "".join(
+        f" {words.capital(label)} never failed, which leaves a failure rate up to {rate:.0%}."
+        for label, rate in item.hidden.items()
+    )
+    lost = (
+        f" {words.plural(item.lost, 'run')} lost to the machine count as best and as worst."
+        if item.lost
+        else ""
+    )
+    clipped = (
+        f" {words.plural(item.clipped, 'score')} outside the declared range were clipped to it."
+        if item.clipped
+        else ""
+    )
+    strength = "confirmatory" if item.confirmatory else "exploratory"
+    units = "searches or seeds" if data.by_search else "seeds"
     return doc.Claim(
-        outcome=verdict.outcome.value,
-        word=WORDS[verdict.outcome],
-        sentence=verdict.sentence(),
+        outcome=item.verdict.value.replace(" ", "-"),
+        word=WORDS[item.verdict],
+        sentence=item.sentence(),
         strength=f"Scope: {scope}, learner {' and '.join(data.learners)}, {data.study.budget:,} "
-        f"steps. Strength: {strength}, {runs}.{conditional}",
+        f"steps. Strength: {strength}, n = {item.seeds} {units}, α = {asked.alpha:.2g}."
+        f"{hidden}{lost}{clipped}{conditional}",
     )
 
 
@@ -98,27 +115,24 @@ def verdict_rows(data: ReportData) -> list[dict[str, Any]]:
     """Returns the verdict table as plain rows, which the terminal prints too."""
     rows = []
     for item in _family(data):
-        verdict, interval = item.verdict, item.simultaneous or item.interval
+        asked, shown = item.question, item.shown
         rows.append(
             {
-                "setup": words.scope(item.comparison.scope),
-                "method": item.comparison.method,
-                "control": item.comparison.control,
-                "verdict": verdict.outcome.value,
-                "difference": interval.estimate if interval else None,
-                **interval_cells("interval", interval),
-                "interval_kind": interval.kind if interval else None,
-                **interval_cells("bounded", verdict.bounded),
+                "setup": words.scope(asked.scope),
+                "method": asked.a,
+                "control": asked.b,
+                "estimand": asked.estimand,
+                "verdict": item.verdict.value,
+                "difference": shown.estimate if shown else None,
+                **interval_cells("interval", shown),
+                "interval_kind": shown.kind if shown else None,
+                **interval_cells("model", item.model),
+                "model_verdict": item.model_verdict.value,
+                "permutation_p": item.permutation_p,
                 **interval_cells("percentile", item.percentile),
-                "p": item.test.p_value if item.test else None,
-                "adjusted_p": item.adjusted_p,
-                "permutation_p": item.sensitivity.p_value if item.sensitivity else None,
-                "equivalence_p": verdict.equivalence_p,
-                "smallest_effect": verdict.sesoi,
-                "mde": verdict.mde,
-                "needed": verdict.needed,
-                "runs": interval.runs if interval else None,
-                "why": verdict.blocked,
+                "smallest_effect": item.effect,
+                "alpha": asked.alpha,
+                "runs": item.seeds,
             }
         )
     return rows
@@ -127,81 +141,64 @@ def verdict_rows(data: ReportData) -> list[dict[str, Any]]:
 def verdict_columns(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
     """Returns the columns of the verdict table, with decimals that fit its rows."""
     show = fitted([row[key] for row in rows for key in ("difference", "low", "high")])
+    several = len({row["estimand"] for row in rows}) > 1
     return [
         Column("method", "curriculum", kind="method"),
         Column("control", "compared with", kind="method"),
         Column("setup", "setup"),
-        Column("verdict", "verdict", lambda value: WORDS[VerdictKind(value)], kind="verdict"),
+        Column("estimand", "by", where="shown" if several else "csv"),
+        Column("verdict", "verdict", lambda value: WORDS[Verdict(value)], kind="verdict"),
         Column("difference", "difference", show, number=True),
-        *Column.interval("interval", "simultaneous interval", show),
+        *Column.interval("interval", "interval", show),
         Column("interval_kind", "kind", where="csv"),
-        Column("p", "p (Welch)", p_value, number=True),
-        Column("adjusted_p", "adjusted p", p_value, number=True),
+        *Column.interval("model", "if scores were near normal (Welch)", show),
+        Column("model_verdict", "a t-test says"),
         Column("permutation_p", "p (permutation)", p_value, number=True),
-        Column("equivalence_p", "adjusted p (equivalence)", p_value, number=True),
-        *Column.interval("bounded", "from the range alone", show),
         *Column.interval("percentile", "percentile (other papers)", show),
         Column("smallest_effect", "smallest effect", show, number=True),
-        Column("mde", "detectable", show, number=True),
-        Column("needed", "n needed", count, number=True),
+        Column("alpha", "α", number(2), number=True),
         Column("runs", "n", number=True),
-        Column("why", "withheld because"),
     ]
 
 
-def _table(data: ReportData, family: list[ContrastResult]) -> Table:
+def _table(data: ReportData, family: list[ComparisonResult]) -> Table:
     rows = verdict_rows(data)
-    bounded = [item.verdict.bounded for item in family if item.verdict.bounded is not None]
-    alone = sum(item.simultaneous is None and item.interval is not None for item in family)
     caption = (
-        f"Differences of {_measure(family)}, curriculum minus what it is compared with; intervals "
-        f"hold together over the family. “Detectable” is the true difference that this study would "
-        f"have found with {data.analysis.spec.power:.0%} probability, where the verdict is "
-        f"inconclusive; “n needed” is the number of runs per cell that would find the smallest "
-        f"effect of interest with that probability, if runs go on varying as they did here. "
-        f"{words.intervals(item.simultaneous or item.interval for item in family)}"
+        f"Differences of {_measures(family)}, curriculum minus what it is compared with. "
+        f"{words.intervals(item.interval for item in family)}\n"
+        f"Beside it, at the same level, as if scores were near normal: "
+        f"{words.intervals(item.model for item in family)}"
+        f"{words.percentiles(item.percentile for item in family)}"
     )
-    if alone:
-        caption += (
-            f" {alone} of the intervals hold by themselves only, because no run varies there."
-        )
-    if bounded:
-        caption += (
-            f"\n“From the range alone”: {words.intervals(bounded)} Each holds by itself and "
-            "assumes nothing of the scores but their declared range, so it allows for failures too "
-            "rare to have shown."
-        )
-    caption += words.percentiles(item.percentile for item in family)
-    optional = ["bounded", "percentile", "why"]
-    return Table("verdicts", "", caption, verdict_columns(rows), rows, optional=optional)
+    return Table(
+        "verdicts", "", caption, verdict_columns(rows), rows, optional=["model", "percentile"]
+    )
 
 
-def _forest(data: ReportData, family: list[ContrastResult], scope: str) -> Figure | None:
-    mine = [item for item in family if item.comparison.scope == scope]
+def _forest(data: ReportData, scope: str, estimand: str) -> Figure | None:
+    mine = data.comparisons(weighted=True, scope=scope, estimand=estimand)
     if not mine:
         return None
-    controls = {item.comparison.control for item in mine}
+    controls = {item.question.b for item in mine}
     rows = []
     for item in mine:
-        style, control = (data.styles[m] for m in (item.comparison.method, item.comparison.control))
+        style, control = (data.styles[m] for m in (item.question.a, item.question.b))
         against = f" − {control.short}" if len(controls) > 1 else ""
-        interval = item.simultaneous or item.interval
         text = f"{style.short}{against}"
-        rows.append(Row(style, text, interval, note=item.verdict.outcome.value))
-    effect = mine[0].verdict.sesoi
+        rows.append(Row(style, text, item.shown, note=item.verdict.value))
+    effect = mine[0].effect
     to = f" to {data.styles[controls.pop()].short}" if len(controls) == 1 else ""
+    place = data.study.statistics.primary.index(estimand) * len(data.scopes)
     return row_figure(
         data,
-        f"contrasts-{data.scopes.index(scope)}",
+        f"contrasts-{place + data.scopes.index(scope)}",
         f"Differences, {words.scope(scope)}",
         rows,
-        f"difference in {mine[0].verdict.measure}{to}",
+        f"difference in {mine[0].measure}{to}",
         per_row=0.4,
-        before="Declared contrasts with ",
-        after=""
-        if effect is None
-        else f" Shaded: differences below the smallest effect of interest (±{effect:.3g}).",
+        before="Declared comparisons with ",
+        after=f" Shaded: differences below the smallest effect of interest (±{effect:.3g}).",
         references=[(0.0, "no difference")],
-        zone=None if effect is None else (-effect, effect),
-        include=[0.0] if effect is None else [-effect, effect],
+        zone=(-effect, effect),
+        include=[-effect, effect],
     )

@@ -10,13 +10,13 @@ import pandas as pd
 
 from pacebench.harness.analysis import freeze
 from pacebench.harness.analysis.scores import UNRESOLVED
+from pacebench.harness.analysis.table import Accounting, tally
 from pacebench.harness.analysis.units import LEAST_REPLICATES
+from pacebench.harness.analysis.verdicts import Verdict
 from pacebench.harness.report import document as doc
 from pacebench.harness.report import words
 from pacebench.harness.report.data import ReportData, of_cell
 from pacebench.harness.report.tables import CELL, Column, Table, count, fixed, number, percent
-from pacebench.harness.statistics.missing import Accounting, tally
-from pacebench.harness.statistics.verdicts import VerdictKind
 
 # Held-out contexts that the protocol asks for.
 LEAST_CONTEXTS = 100
@@ -36,10 +36,12 @@ def accounting(data: ReportData) -> doc.Section:
     setups, labels, runs = data.study.setups, data.declared.labels, data.runs
     rows = []
     for cell in _cells(data):
-        mine = of_cell(runs, cell.setup, cell.method)
+        mine = of_cell(runs, cell.setup, cell.label)
         retries = int((mine["attempts"] - 1).clip(lower=0).sum()) if "attempts" in mine else 0
         steps = int(mine["env_steps"].sum())
-        rows.append({**cell.to_dict(), "retries": retries, "env_steps": steps})
+        rows.append(
+            {**cell.to_dict(), "method": cell.label, "retries": retries, "env_steps": steps}
+        )
     rows.sort(key=lambda row: (setups.index(row["setup"]), labels.index(row["method"])))
     there = int((runs["how"] != UNRESOLVED).sum())
     sentences = [f"{there} of {len(runs)} planned runs have a score; the plan is the denominator."]
@@ -80,7 +82,7 @@ def accounting(data: ReportData) -> doc.Section:
 
 def _cells(data: ReportData) -> tuple[Accounting, ...]:
     """Counts runs, also where searches are what is analysed."""
-    return tally(data.runs.rename(columns={"label": "method"}))
+    return tally(data.runs)
 
 
 def _failures(data: ReportData) -> Table:
@@ -229,14 +231,13 @@ def limitations(data: ReportData) -> Iterator[str]:
         f"Performance on contexts other than the target's: scores are means over {contexts} "
         "held-out target contexts with the deterministic policy."
     )
-    family = [item.verdict.outcome for item in data.analysis.contrasts if item.family]
-    if VerdictKind.INCONCLUSIVE in family:
-        yield f"Effects smaller than n = {n} runs per cell can find; “inconclusive” is not “equal”."
+    if any(item.verdict is Verdict.UNDECIDED for item in data.comparisons(weighted=True)):
+        yield f"Effects smaller than {n} seeds can show; “undecided” is not “equal”."
     if n:
         yield (
             f"Rare outcomes: what happens in up to {1 - 0.05 ** (1 / n):.0%} of the runs of a cell "
             f"may well not have happened in any of {n}, and then no interval from their spread "
-            "knows of it."
+            "knows of it; those of the verdicts, from the range alone, do."
         )
     if contexts < LEAST_CONTEXTS:
         yield (
@@ -255,8 +256,8 @@ def limitations(data: ReportData) -> Iterator[str]:
         "a bill, not a measurement."
     )
     yield (
-        "Any comparison outside the declared family: it is printed without adjustment, as a "
-        "source of hypotheses."
+        "Any comparison without a share of α: it is printed at the full level, as a source of "
+        "hypotheses."
     )
     if data.exploratory:
         yield "A confirmed finding: the report is exploratory for the reasons given above."

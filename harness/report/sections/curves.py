@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from pacebench.harness.analysis.scores import UNRESOLVED
+from pacebench.harness.analysis.scores import STEPS, UNRESOLVED
 from pacebench.harness.report import document as doc
 from pacebench.harness.report import words
 from pacebench.harness.report.canvas import Figure
@@ -17,7 +17,6 @@ from pacebench.harness.report.tables import CELL, Column, Table, count, fixed, i
 from pacebench.harness.statistics import coverage
 from pacebench.harness.statistics.curves import learning_curve
 from pacebench.harness.statistics.interval import level_words
-from pacebench.harness.statistics.missing import STEPS
 from pacebench.harness.statistics.survival import kaplan_meier
 
 
@@ -141,7 +140,6 @@ def _area(data: ReportData, setup: str) -> Figure | None:
         seed_rows(
             data,
             setup,
-            "auc",
             "auc",
             lambda r: f"{r['label']}, seed {r['seed']}: AUC {r['auc']:.3f}",
         ),

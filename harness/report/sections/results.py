@@ -22,7 +22,6 @@ from pacebench.harness.report.tables import (
     percent,
     span,
 )
-from pacebench.harness.statistics.specification import NORMALISED, SUCCESS
 
 # What the papers print beside the number of runs.
 _PAPER = ("mean", "standard_error", "p_against_best", "success")
@@ -74,7 +73,7 @@ def _table(data: ReportData, setup: str) -> Table:
 def _caption(data: ReportData, setup: str) -> str:
     estimates = [
         [item for label in data.study.labels if (item := data.estimate(label, setup, column))]
-        for column in ("score", SUCCESS)
+        for column in ("return", "success")
     ]
     scores, both = estimates[0], [*estimates[0], *estimates[1]]
     bounded = [item.bounded for item in scores if item.bounded is not None]
@@ -95,11 +94,11 @@ def _caption(data: ReportData, setup: str) -> str:
 
 
 def _row(data: ReportData, setup: str, label: str) -> dict[str, Any]:
-    paper = next((p for p in data.analysis.paper if (p.setup, p.method) == (setup, label)), None)
-    score, success = (data.estimate(label, setup, column) for column in ("score", SUCCESS))
+    paper = next((p for p in data.analysis.paper if (p.setup, p.label) == (setup, label)), None)
+    score, success = (data.estimate(label, setup, column) for column in ("return", "success"))
     further = {
-        "normalised": data.estimate(label, setup, NORMALISED),
-        "iqm": data.estimate(label, setup, NORMALISED, "iqm"),
+        "normalised": data.estimate(label, setup, "normalised"),
+        "iqm": data.estimate(label, setup, "normalised", "iqm"),
         "cvar": data.estimate(label, setup, "cvar"),
     }
     bounded = score is not None and score.worst is not None and score.best is not None
@@ -128,7 +127,7 @@ def _figures(data: ReportData, setup: str) -> list[Figure]:
         data,
         f"return-{setup}",
         f"Final target return, {setup}",
-        seed_rows(data, setup, "score", "return", _tip),
+        seed_rows(data, setup, "return", _tip),
         "mean target return",
         per_row=0.52,
         before=before,
@@ -139,7 +138,7 @@ def _figures(data: ReportData, setup: str) -> list[Figure]:
         data,
         f"success-{setup}",
         f"Final success rate, {setup}",
-        seed_rows(data, setup, SUCCESS, "success", _tip),
+        seed_rows(data, setup, "success", _tip),
         "success rate",
         per_row=0.52,
         before=before,

@@ -10,7 +10,7 @@ from typing import Any
 
 from pacebench.harness.errors import UserError
 
-REQUIRED = ("estimands", "family", "sesoi", "runs", "looks", "anchors")
+REQUIRED = ("rule", "questions", "alpha", "smallest_effect", "ranges", "seeds", "anchors")
 
 
 @dataclass(frozen=True)
@@ -91,9 +91,9 @@ def freeze(plan: Mapping[str, Any]) -> FrozenPlan:
     return FrozenPlan(plain, plan_digest(plain))
 
 
-def deviations(frozen: FrozenPlan, current: Mapping[str, Any]) -> tuple[Deviation, ...]:
-    """Returns every difference between the frozen plan and the present one, leaf by leaf."""
-    return tuple(_differences("", frozen.plan, json.loads(canonical(current))))
+def differences(frozen: Mapping[str, Any], current: Mapping[str, Any]) -> tuple[Deviation, ...]:
+    """Returns every difference between a frozen plan and the present one, leaf by leaf."""
+    return tuple(_differences("", dict(frozen), json.loads(canonical(current))))
 
 
 def _differences(path: str, old: Any, new: Any) -> Iterable[Deviation]:

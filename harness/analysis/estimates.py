@@ -1,4 +1,4 @@
-"""Point and interval estimates of one method, with whatever had to be refused and why."""
+"""Point and interval estimates of one label, with whatever had to be refused and why."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from typing import Any
 
 import numpy as np
 
+from pacebench.harness.analysis.scores import STEPS
+from pacebench.harness.analysis.table import SUITE
 from pacebench.harness.errors import UserError
 from pacebench.harness.statistics import bootstrap, intervals, rliable_adapter, welch
 from pacebench.harness.statistics.interval import Interval
-from pacebench.harness.statistics.missing import STEPS
 from pacebench.harness.statistics.scores import Scores
-from pacebench.harness.statistics.specification import NORMALISED, SUCCESS, SUITE
 
 Bounds = tuple[float, float]
 
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """One number of one method, as the report prints it.
+    """One number of one label, as the report prints it.
 
     Attributes:
-        method: The method.
+        label: The label.
         scope: A setup, or `suite`.
-        column: The run-level score.
+        estimand: The run-level score.
         functional: How runs are aggregated: mean, iqm, median, optimality_gap.
         value: The estimate.
         standard_error: Of the mean, as the papers print it; None for other functionals.
@@ -40,9 +40,9 @@ class Estimate:
         unresolved: Planned runs whose score is unknown.
     """
 
-    method: str
+    label: str
     scope: str
-    column: str
+    estimand: str
     functional: str
     value: float
     standard_error: float | None
@@ -67,11 +67,11 @@ class Estimate:
         return record
 
 
-def functionals(column: str, scope: str) -> tuple[str, ...]:
-    """Returns the aggregates that are reported of a column."""
-    if scope == SUITE and column == NORMALISED:
+def functionals(estimand: str, scope: str) -> tuple[str, ...]:
+    """Returns the aggregates that are reported of an estimand."""
+    if scope == SUITE and estimand == "normalised":
         return ("mean", "iqm", "median", "optimality_gap")
-    if column in (SUCCESS, STEPS) or scope == SUITE:
+    if estimand in ("success", "solved", STEPS) or scope == SUITE:
         return ("mean",)
     return ("mean", "iqm")
 
@@ -94,24 +94,24 @@ class _Attempt:
 def estimate(
     scores: Scores,
     scope: str,
-    column: str,
+    estimand: str,
     bounds: Bounds | None,
     rng: np.random.Generator,
     level: float,
-    resamples: int,
+    resamples: int = intervals.RESAMPLES,
 ) -> list[Estimate]:
-    """Returns the estimates of all functionals of one column, with their intervals.
+    """Returns the estimates of all functionals of one estimand, with their intervals.
 
     Args:
         scores: One value per run; the tasks are the setups of the scope.
         scope: A setup, or `suite`.
-        column: The run-level score.
+        estimand: The run-level score.
         bounds: Smallest and largest possible score, if declared.
         rng: Source of the resamples.
         level: Nominal level.
         resamples: How many.
     """
-    names = functionals(column, scope)
+    names = functionals(estimand, scope)
     distributions = bootstrap.resample(scores.matrix, names, resamples, rng)
     found = []
     for name in names:
@@ -126,16 +126,16 @@ def estimate(
                 # A floor above the worst score seen is no bound: refused, with the sentence.
                 limited = attempt(_bounded(scores, bounds, rng, level))
             error = _standard_error(scores)
-            main = attempt(lambda: _mean_interval(scores, column, level, bounds))
+            main = attempt(lambda: _mean_interval(scores, estimand, level, bounds))
             if main is None and limited is not None:
                 main = replace(limited, note="no run varies: interval for bounded scores instead")
         else:
             main = attempt(lambda: resampled(intervals.EXPANDED))
         found.append(
             Estimate(
-                method=scores.method,
+                label=scores.method,
                 scope=scope,
-                column=column,
+                estimand=estimand,
                 functional=name,
                 value=rliable_adapter.aggregate(name, scores.matrix),
                 standard_error=error,
@@ -164,7 +164,7 @@ def _standard_error(scores: Scores) -> float | None:
     return float(welch.mean_moments(scores.matrix).error) if scores.runs > 1 else None
 
 
-def _mean_interval(scores: Scores, column: str, level: float, bounds: Bounds | None) -> Interval:
-    if column == SUCCESS:
+def _mean_interval(scores: Scores, estimand: str, level: float, bounds: Bounds | None) -> Interval:
+    if estimand in ("success", "solved"):
         return intervals.success(scores, level)
     return intervals.mean_t(scores, level, bounds)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pacebench.harness.analysis.table import ScoreTable
 from pacebench.harness.statistics import welch
-from pacebench.harness.statistics.specification import SUCCESS
-from pacebench.harness.statistics.table import RunTable
 
 
 @dataclass(frozen=True)
@@ -15,7 +14,7 @@ class PaperRow:
 
     Attributes:
         setup: The setup.
-        method: The method.
+        label: The label.
         runs: Runs behind it.
         mean: Mean target return.
         standard_error: Of the mean, over runs.
@@ -25,7 +24,7 @@ class PaperRow:
     """
 
     setup: str
-    method: str
+    label: str
     runs: int
     mean: float
     standard_error: float | None
@@ -34,42 +33,33 @@ class PaperRow:
     success: float | None
 
 
-def paper_rows(table: RunTable) -> tuple[PaperRow, ...]:
+def paper_rows(table: ScoreTable) -> tuple[PaperRow, ...]:
     """Returns the papers' table of every setup."""
-    column = table.spec.raw
-    if column is None:
-        return ()
     rows = []
-    for setup in table.setups:
+    for setup in table.study.setups:
         known = {
-            method: scores
-            for method in table.methods
-            if (scores := table.scores("observed", method, setup, column)) is not None
+            label: scores
+            for label in table.study.labels
+            if (scores := table.scores(label, setup, "return")) is not None
         }
-        if not known:
-            continue
-        best = max(known, key=lambda name: (float(known[name].matrix.mean()), name))
-        for method, scores in known.items():
+        best = max(known, key=lambda name: float(known[name].matrix.mean()), default=None)
+        for label, scores in known.items():
             p = None
-            if method != best and min(scores.runs, known[best].runs) > 1:
+            if best is not None and label != best and min(scores.runs, known[best].runs) > 1:
                 found = welch.difference_moments(scores.matrix, known[best].matrix)
                 p = float(welch.p_value(found)) if found.error > 0 else None
-            rate = None
-            if SUCCESS in table.spec.estimands:
-                success = table.scores("observed", method, setup, SUCCESS)
-                rate = float(success.matrix.mean()) if success is not None else None
+            success = table.scores(label, setup, "success")
+            error = welch.mean_moments(scores.matrix).error if scores.runs > 1 else None
             rows.append(
                 PaperRow(
                     setup=setup,
-                    method=method,
+                    label=label,
                     runs=scores.runs,
                     mean=float(scores.matrix.mean()),
-                    standard_error=float(welch.mean_moments(scores.matrix).error)
-                    if scores.runs > 1
-                    else None,
+                    standard_error=None if error is None else float(error),
                     p_against_best=p,
-                    best=method == best,
-                    success=rate,
+                    best=label == best,
+                    success=float(success.matrix.mean()) if success is not None else None,
                 )
             )
     return tuple(rows)

@@ -1,0 +1,134 @@
+"""From scored runs to everything the report prints: estimates, comparisons, verdicts.
+
+The same rows and study give the same bytes, whatever the order of rows; every random stream is
+named by what it is for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pacebench.harness.analysis import estimates
+from pacebench.harness.analysis.comparisons import ComparisonResult, compare, questions
+from pacebench.harness.analysis.estimates import Estimate
+from pacebench.harness.analysis.paper import PaperRow, paper_rows
+from pacebench.harness.analysis.table import SUITE, Accounting, ScoreTable
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics import estimands
+from pacebench.harness.statistics.scores import Scores
+
+
+@dataclass(frozen=True, eq=False)
+class Analysis:
+    """Everything that was estimated and decided.
+
+    Attributes:
+        runs: Runs per cell that are known everywhere.
+        level: Level of the estimates' intervals.
+        exploratory: Why the claims are exploratory; empty where they are confirmatory.
+        accounting: What became of every planned run, per cell.
+        estimates: Every estimate.
+        comparisons: Every comparison; the weighted ones first.
+        paper: The table in the papers' layout.
+        scores: The known scores by (label, scope, estimand).
+    """
+
+    runs: int
+    level: float
+    exploratory: tuple[str, ...]
+    accounting: tuple[Accounting, ...]
+    estimates: tuple[Estimate, ...]
+    comparisons: tuple[ComparisonResult, ...]
+    paper: tuple[PaperRow, ...]
+    scores: dict[tuple[str, str, str], Scores]
+
+    @property
+    def claims(self) -> tuple[str, ...]:
+        """The sentences of the weighted comparisons, in their order."""
+        return tuple(item.sentence() for item in self.comparisons if item.question.weighted)
+
+    def verdicts(self) -> list[dict[str, Any]]:
+        """Returns the weighted comparisons as plain values."""
+        return [item.to_dict() for item in self.comparisons if item.question.weighted]
+
+
+def analyse(table: ScoreTable, reasons: Sequence[str] = ()) -> Analysis:
+    """Analyses a study.
+
+    Args:
+        table: Its scored runs.
+        reasons: Why its claims are exploratory, if they are.
+
+    Raises:
+        UserError: The rows contradict the study.
+    """
+    if SUITE in table.study.setups:
+        raise UserError(f"a setup must not be called '{SUITE}': the name is taken.")
+    if "auc" in table.study.statistics.primary and not table.has_area:
+        raise UserError(
+            f"study '{table.study.name}': statistics.primary: 'auc' needs two evaluations or more; "
+            "raise evaluation.points."
+        )
+    found, scores = _estimates(table)
+    known = min((cell.planned - cell.unresolved for cell in table.accounting), default=0)
+    asked = questions(table.study, tuple(e for e in table.estimands if e in _COMPARED))
+    return Analysis(
+        runs=known,
+        level=1 - table.study.statistics.alpha,
+        exploratory=tuple(reasons),
+        accounting=table.accounting,
+        estimates=found,
+        comparisons=tuple(compare(table, q, confirmatory=not reasons) for q in asked),
+        paper=paper_rows(table),
+        scores=scores,
+    )
+
+
+# Steps to threshold are estimated, not compared: where nobody arrives there is nothing to compare.
+_COMPARED = ("return", "success", "solved", "normalised", "auc", "cvar")
+
+
+def _estimates(
+    table: ScoreTable,
+) -> tuple[tuple[Estimate, ...], dict[tuple[str, str, str], Scores]]:
+    found: list[Estimate] = []
+    known: dict[tuple[str, str, str], Scores] = {}
+    level = 1 - table.study.statistics.alpha
+    for estimand in table.estimands:
+        for scope in table.scopes(estimand):
+            for label in table.study.labels:
+                scores = table.scores(label, scope, estimand)
+                if scores is None:
+                    continue
+                known[label, scope, estimand] = scores
+                batch = estimates.estimate(
+                    scores,
+                    scope,
+                    estimand,
+                    table.scope_bounds(scope, estimand),
+                    table.rng("estimate", label, scope, estimand),
+                    level,
+                )
+                found += [_with_unknown(table, item) for item in batch]
+    return tuple(found), known
+
+
+def _with_unknown(table: ScoreTable, item: Estimate) -> Estimate:
+    """Adds what an estimate would be with every unknown run at either end of its range."""
+    cells = [
+        cell
+        for cell in table.accounting
+        if cell.label == item.label and cell.setup in table.setups(item.scope)
+    ]
+    unresolved = sum(cell.unresolved for cell in cells)
+    if unresolved == 0:
+        return item
+    ends: list[float | None] = []
+    for which in ("worst", "best"):
+        scores = table.scores(item.label, item.scope, item.estimand, which)
+        whole = scores is not None and scores.matrix.size == sum(cell.planned for cell in cells)
+        function = estimands.FUNCTIONALS[item.functional]
+        ends.append(float(function(scores.matrix)) if scores is not None and whole else None)
+    return replace(item, worst=ends[0], best=ends[1], unresolved=unresolved)

@@ -1,0 +1,299 @@
+"""The declared comparisons: intervals that hold for any shape of scores, at every look.
+
+Each comparison has its share of α, handed out before the first run. The interval of the mean
+difference comes from the range of the scores alone (statistics/confidence_sequence.py), so all
+claims of a study, of difference and of equivalence, at all looks, are right together with
+probability 1 − α at least. Beside it stands what a t-test says at the same level.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from pacebench.harness.analysis.table import MEASURES, SUITE, Paired, ScoreTable
+from pacebench.harness.analysis.verdicts import Verdict, claim, evidence, judge
+from pacebench.harness.errors import UserError
+from pacebench.harness.statistics import coverage, intervals, welch
+from pacebench.harness.statistics.confidence_sequence import (
+    Wealth,
+    difference_interval,
+    difference_log_wealth,
+    seeds_until,
+)
+from pacebench.harness.statistics.exact import hidden_failure_rate, permutation_p_value
+from pacebench.harness.statistics.interval import Interval
+from pacebench.harness.study.models import Study
+
+RULE = "universal-portfolio confidence sequence, version 1"
+KIND = "confidence-sequence"
+
+
+@dataclass(frozen=True)
+class Question:
+    """One comparison on one scope by one estimand.
+
+    Attributes:
+        a: The first label.
+        b: What it is compared with.
+        scope: A setup, or `suite`.
+        estimand: What is compared.
+        alpha: Its level: its share of the study's α, or all of it where it is exploratory.
+        weighted: Whether it has a share, so that its verdict is a claim.
+    """
+
+    a: str
+    b: str
+    scope: str
+    estimand: str
+    alpha: float
+    weighted: bool
+
+
+def questions(study: Study, estimands: tuple[str, ...]) -> list[Question]:
+    """Returns the study's weighted questions, and the same pairs by all other estimands.
+
+    A suite mean of normalised scores is one question per pair; everything else is asked setup by
+    setup. α is shared among the weighted questions in proportion to their weights.
+    """
+    said = study.statistics
+    suite = len(study.setups) > 1
+    asked = [
+        (pair, scope, estimand)
+        for estimand in said.primary
+        for scope in ((SUITE,) if estimand == "normalised" and suite else study.setups)
+        for pair in study.comparisons
+    ]
+    total = sum(pair.weight for pair, _, _ in asked)
+    found = [
+        Question(*pair.pair, scope, estimand, said.alpha * pair.weight / total, weighted=True)
+        for pair, scope, estimand in asked
+        if pair.weight > 0
+    ]
+    known = {(q.a, q.b, q.scope, q.estimand) for q in found}
+    for estimand in estimands:
+        scopes = (*study.setups, SUITE) if suite and estimand != "return" else study.setups
+        for scope in scopes:
+            for pair in study.comparisons:
+                if (*pair.pair, scope, estimand) not in known:
+                    found.append(Question(*pair.pair, scope, estimand, said.alpha, weighted=False))
+    return found
+
+
+def fewest_seeds(asked: Sequence[Question], effect: float) -> tuple[int, int | None]:
+    """Returns the seeds that the clearest difference takes, and two arms that never differ.
+
+    Args:
+        asked: The questions; the one with the smallest level counts.
+        effect: The smallest effect of interest as a share of the range.
+    """
+    alpha = min(q.alpha for q in asked)
+    clear = seeds_until(difference_log_wealth(np.ones(200), 1.0).above, alpha)
+    equal = seeds_until(difference_log_wealth(np.zeros(1000), 1.0, -min(effect, 0.99)).above, alpha)
+    return int(clear), int(equal) if np.isfinite(equal) else None
+
+
+@dataclass(frozen=True, eq=False)
+class ComparisonResult:
+    """A question and what the runs say to it.
+
+    Attributes:
+        question: What was asked.
+        seeds: Seeds of both arms behind it.
+        effect: The smallest effect of interest on its scale.
+        interval: From the range of the scores alone; None where no range is known.
+        model: Welch's interval at the same level, as if scores were near normal.
+        permutation_p: p-value of the mean difference under exchangeable runs.
+        verdict: Where the interval lies; where there is no range, where the model's does.
+        model_verdict: Where the model's lies.
+        lost: Runs of either arm that the machine lost; they entered as best and as worst.
+        clipped: Runs whose score was clipped to the range.
+        hidden: Largest failure rate that the seeds leave plausible, by label that never failed.
+        wealth: Log-wealth against no difference after every seed, lost runs at their worst.
+        improvement: P(a run of the first beats one of the second), ties half.
+        percentile: The bootstrap interval of the difference that other papers print.
+        percentile_improvement: The same of the probability of improvement.
+        confirmatory: Whether the verdict is a claim.
+    """
+
+    question: Question
+    seeds: int
+    effect: float
+    interval: Interval | None
+    model: Interval | None
+    permutation_p: float | None
+    verdict: Verdict
+    model_verdict: Verdict
+    lost: int
+    clipped: int
+    hidden: dict[str, float]
+    wealth: Wealth | None
+    improvement: Interval | None
+    percentile: Interval | None
+    percentile_improvement: Interval | None
+    confirmatory: bool
+
+    @property
+    def shown(self) -> Interval | None:
+        """The interval that decides."""
+        return self.interval if self.interval is not None else self.model
+
+    @property
+    def measure(self) -> str:
+        """What is compared, in words."""
+        return MEASURES[self.question.estimand]
+
+    def sentence(self) -> str:
+        """Returns the verdict in plain English, with what it rests on."""
+        asked, shown = self.question, self.shown
+        where = "Over all setups" if asked.scope == SUITE else f"On {asked.scope}"
+        small = shown is not None and max(abs(shown.low), abs(shown.high)) < self.effect
+        text = claim(self.verdict, asked.a, asked.b, where, self.measure, self.effect, small=small)
+        text += f" ({evidence(shown)})"
+        if self.interval is None and self.model is not None:
+            text += "; this rests on a t-test, because the range of this score is not known"
+        elif self.verdict is Verdict.UNDECIDED and self.model_verdict is not Verdict.UNDECIDED:
+            text += f"; a t-test would already say “{self.model_verdict}”{self._trust()}"
+        return f"{text}." if self.confirmatory else f"Exploratory: {text[0].lower()}{text[1:]}."
+
+    def _trust(self) -> str:
+        if not self.hidden:
+            return ""
+        rate = max(self.hidden.values())
+        return f", trusting that no failure is rarer than 1 in {1 / rate:.0f} runs"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns plain values under the names that outside checks rely on."""
+        asked, shown = self.question, self.shown
+        return {
+            "task": asked.scope,
+            "a": asked.a,
+            "b": asked.b,
+            "estimand": asked.estimand,
+            "low": shown.low if shown else None,
+            "high": shown.high if shown else None,
+            "estimate": shown.estimate if shown else None,
+            "verdict": self.verdict.value,
+            "n": self.seeds,
+            "alpha": asked.alpha,
+            "weighted": asked.weighted,
+            "confirmatory": self.confirmatory,
+            "sentence": self.sentence(),
+        }
+
+
+def compare(table: ScoreTable, question: Question, *, confirmatory: bool) -> ComparisonResult:
+    """Answers one question.
+
+    Args:
+        table: The scored runs.
+        question: What is asked.
+        confirmatory: Whether the study kept to its plan.
+    """
+    q = question
+    pairs = table.paired(q.a, q.b, q.scope, q.estimand)
+    effect = table.smallest_effect(q.estimand, q.scope)
+    interval, wealth = _from_range(pairs, q.alpha)
+    model = _from_model(pairs, q.alpha)
+    verdict = judge(interval if pairs.bounds is not None else model, effect)
+    further = _further(table, q)
+    return ComparisonResult(
+        question=q,
+        seeds=len(pairs.x),
+        effect=effect,
+        interval=interval,
+        model=model,
+        permutation_p=_permutation(pairs, table.rng("permute", q.a, q.b, q.scope, q.estimand)),
+        verdict=verdict,
+        model_verdict=judge(model, effect),
+        lost=pairs.lost,
+        clipped=pairs.clipped,
+        hidden=_hidden(table, q, len(pairs.x)),
+        wealth=wealth,
+        confirmatory=confirmatory and q.weighted,
+        **further,
+    )
+
+
+def _from_range(pairs: Paired, alpha: float) -> tuple[Interval | None, Wealth | None]:
+    if pairs.bounds is None or not len(pairs.x):
+        return None, None
+    # Runs lost to the machine enter twice: the interval reaches from the worst case to the best.
+    worst, best = pairs.differences("worst"), pairs.differences("best")
+    half = pairs.half_range
+    low, high = difference_interval(worst, half, alpha)
+    if pairs.lost:
+        high = difference_interval(best, half, alpha)[1]
+    interval = Interval(
+        estimate=float((worst.mean() + best.mean()) / 2),
+        low=low,
+        high=high,
+        level=1 - alpha,
+        kind=KIND,
+        estimand="difference",
+        runs=len(pairs.x),
+        tasks=pairs.x.shape[1],
+    )
+    return interval, difference_log_wealth(worst, half)
+
+
+def _from_model(pairs: Paired, alpha: float) -> Interval | None:
+    keep = ~(np.isnan(pairs.x).any(axis=1) | np.isnan(pairs.y).any(axis=1))
+    x, y = pairs.x[keep], pairs.y[keep]
+    if len(x) < 2:
+        return None
+    moments = welch.difference_moments(x, y)
+    if not moments.error > 0:
+        return None
+    low, high = welch.bounds(moments, 1 - alpha)
+    interval = Interval(
+        estimate=float(moments.estimate),
+        low=float(low),
+        high=float(high),
+        level=1 - alpha,
+        kind="welch-t",
+        estimand="difference",
+        runs=len(x),
+        tasks=x.shape[1],
+    )
+    return coverage.attach(interval, coverage.classify(x), coverage.classify(y))
+
+
+def _permutation(pairs: Paired, rng: np.random.Generator) -> float | None:
+    x, y = (values[~np.isnan(values).any(axis=1)].mean(axis=1) for values in (pairs.x, pairs.y))
+    return permutation_p_value(x, y, rng) if len(x) and len(y) else None
+
+
+def _hidden(table: ScoreTable, q: Question, seeds: int) -> dict[str, float]:
+    """Returns what failure rate could hide behind the seeds of each arm that never failed."""
+    if not seeds:
+        return {}
+    found = {}
+    for label in (q.a, q.b):
+        cells = [table.cell(label, setup).loc[: seeds - 1] for setup in table.setups(q.scope)]
+        if all((cell["solved"] > 0).all() for cell in cells):
+            found[label] = hidden_failure_rate(seeds, q.alpha)
+    return found
+
+
+def _further(table: ScoreTable, q: Question) -> dict[str, Interval | None]:
+    """Returns what is printed beside the verdict: probability of improvement, other papers'."""
+    found: dict[str, Interval | None] = dict.fromkeys(
+        ("improvement", "percentile", "percentile_improvement")
+    )
+    a, b = (table.scores(label, q.scope, q.estimand) for label in (q.a, q.b))
+    if a is None or b is None:
+        return found
+    level = 1 - table.study.statistics.alpha
+    with contextlib.suppress(UserError):
+        found["improvement"] = intervals.probability_of_improvement(a, b, level)
+    with contextlib.suppress(UserError):
+        rng = table.rng("percentile", q.a, q.b, q.scope, q.estimand)
+        papers = intervals.percentile_pair(a, b, rng, level)
+        found["percentile"] = papers.get("difference")
+        found["percentile_improvement"] = papers.get("improvement")
+    return found
