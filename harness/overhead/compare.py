@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy import stats
+from statsmodels.stats.multitest import multipletests
 
 from pacebench.harness.errors import UserError
 from pacebench.harness.overhead.findings import Ratio, StoredRecord, load_summary
