@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from torch.optim.adam import adam
 
 from pacebench.harness.learners import limits
+from pacebench.harness.learners.base import Bools, Floats32
 from pacebench.harness.learners.batched.network import StackedPolicy
 from pacebench.harness.learners.ppo import PPOParams
 
-Floats = NDArray[np.float32]
-_HALF_LOG_2PI = np.float32(0.5 * math.log(2.0 * math.pi))
+HALF_LOG_2PI = np.float32(0.5 * math.log(2.0 * math.pi))
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Rollout:
         action: Dimension of the action.
     """
 
-    packed: Floats
+    packed: Floats32
     observation: int
     action: int
 
@@ -49,17 +49,15 @@ class Updater:
             zip(policy.rows, policy.grad_rows, *map(list, self.moments), strict=True)
         )
         self.steps = [torch.zeros(()) for _ in policy.rows]
-        self._heads: dict[int, Floats] = {}
+        self._heads: dict[int, Floats32] = {}
         self._shuffled = np.empty((0, 0, 0), np.float32)
 
-    def update(
-        self, rollout: Rollout, rngs: list[np.random.Generator], alive: NDArray[np.bool_]
-    ) -> Floats:
+    def update(self, rollout: Rollout, rngs: list[np.random.Generator], alive: Bools) -> Floats32:
         """Trains on a rollout for `n_epochs`; every agent draws its own minibatch order.
 
         Returns:
             The largest norm of each agent's gradient before clipping, infinite where one was not
-            finite, (S,). An agent is not trained further by a gradient beyond `limits.GRADIENT`.
+            finite, (S,). A gradient beyond `limits.MAX_GRADIENT_NORM` ends the agent's training.
         """
         n = rollout.packed.shape[1]
         training = alive.copy()
@@ -77,8 +75,8 @@ class Updater:
         self,
         rollout: Rollout,
         orders: list[NDArray[np.int64]],
-        training: NDArray[np.bool_],
-        largest: Floats,
+        training: Bools,
+        largest: Floats32,
     ) -> None:
         """Goes once through the rollout in the given orders.
 
@@ -103,10 +101,10 @@ class Updater:
 
     def _minibatch(
         self,
-        batch: Floats,
+        batch: Floats32,
         rollout: Rollout,
-        training: NDArray[np.bool_],
-        largest: Floats,
+        training: Bools,
+        largest: Floats32,
     ) -> None:
         p, policy = self.params, self.policy
         d, a = rollout.observation, rollout.action
@@ -122,7 +120,7 @@ class Updater:
         squares = z * z
         # log π(a|s) = Σ −z²/2 − log σ − log √2π
         log_prob = np.float32(-0.5) * squares.sum(axis=2)
-        log_prob -= (policy.log_std + _HALF_LOG_2PI).sum(axis=1, keepdims=True)
+        log_prob -= (policy.log_std + HALF_LOG_2PI).sum(axis=1, keepdims=True)
         log_ratio = log_prob - old_log_prob
         ratio = np.exp(log_ratio)
 
@@ -159,12 +157,12 @@ class Updater:
         policy.backward(heads)
         self._step(training, largest)
 
-    def _step(self, training: NDArray[np.bool_], largest: Floats) -> None:
+    def _step(self, training: Bools, largest: Floats32) -> None:
         policy = self.policy
         grads = policy.grads.numpy()
         norms = np.sqrt(np.vecdot(grads, grads))
         np.maximum(largest, np.nan_to_num(norms, nan=np.inf, posinf=np.inf), out=largest)
-        training &= norms <= np.float32(limits.GRADIENT)
+        training &= norms <= np.float32(limits.MAX_GRADIENT_NORM)
         coefficients = np.minimum(
             np.float32(self.params.max_grad_norm) / (norms + np.float32(1e-6)), np.float32(1.0)
         )
@@ -192,7 +190,7 @@ class Updater:
             maximize=False,
         )
 
-    def _zeros(self, size: int) -> Floats:
+    def _zeros(self, size: int) -> Floats32:
         if size not in self._heads:
             shape = (self.policy.agents, 2, size, self.policy.layout.action)
             self._heads[size] = np.zeros(shape, np.float32)
