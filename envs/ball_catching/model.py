@@ -10,14 +10,16 @@ import mujoco
 import numpy as np
 from mujoco.rollout import Rollout
 
-from pacebench.envs.base import Bools, Floats
+from pacebench.envs.arrays import Bools, Floats
 
 MODEL_FILE = Path(__file__).with_name("model.xml")
 SUBSTEPS = 5
 GRAVITY = 9.81
+FREE_FALL = np.array([0.0, 0.0, -GRAVITY])
+"""Acceleration of the ball in flight."""
 INITIAL_POSE = (0.0, 0.4, 0.0, 1.5, 0.0, 0.0, 0.0)
 """Joint angles around which an episode starts."""
-FREE_JOINTS = (1, 3, 4, 5, 6)
+FREE_JOINTS = np.array([1, 3, 4, 5, 6])
 """The joints under control; their servos hold joints 0 and 2 at zero."""
 
 # One row of state is MuJoCo's mjSTATE_FULLPHYSICS: time, positions, velocities, activations. The

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from pacebench import envs
+from pacebench.envs.arrays import Bools, Floats
 from pacebench.harness.seeding import RunSeed
 
 if TYPE_CHECKING:
@@ -26,9 +27,7 @@ if TYPE_CHECKING:
 
     from pacebench.harness.learners.clock import Clock
 
-Floats = NDArray[np.float64]
 Floats32 = NDArray[np.float32]
-Bools = NDArray[np.bool_]
 
 
 class EnvStep(NamedTuple):
@@ -110,7 +109,7 @@ class LearnerCapabilities:
     Attributes:
         batched_seeds: Trains several seeds in one tensor program.
         critic: Has a state value, so that `value_signal: critic` is possible.
-        checkpoints: Can be continued bit by bit from the middle of a run; where it cannot, an
+        checkpoints: A run can be continued bit for bit from its middle; where it cannot, an
             interrupted run starts again.
         on_policy: Learns from the rollout of the current policy alone.
     """

@@ -14,8 +14,9 @@ from stable_baselines3 import PPO, SAC
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import VecNormalize
 
+from pacebench.envs.arrays import Floats
 from pacebench.harness.learners import limits
-from pacebench.harness.learners.base import Floats, Floats32, RolloutEnvs
+from pacebench.harness.learners.base import Floats32, RolloutEnvs
 from pacebench.harness.learners.clock import Clock
 from pacebench.harness.learners.ppo import PPOParams
 from pacebench.harness.learners.sb3 import SACParams

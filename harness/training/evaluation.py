@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from pacebench import curricula, envs
-from pacebench.harness.learners.base import Agents, Floats
+from pacebench.envs.arrays import Floats
+from pacebench.harness.learners.base import Agents
 from pacebench.harness.records import EVALUATION_COLUMNS
 from pacebench.harness.seeding import RunRole, RunSeed, StudyRole, study_sequence
 from pacebench.harness.study.specs import EvaluationCell

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pacebench.harness.learners.base import Floats
+from pacebench.envs.arrays import Floats
 
 
 def zero_non_finite(array: Floats) -> list[int]:

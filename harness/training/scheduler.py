@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pacebench import curricula
-from pacebench.harness.learners.base import Floats
+from pacebench.envs.arrays import Floats
 from pacebench.harness.study.specs import ScheduleCell
 
 Critic = Callable[[Floats], Floats]

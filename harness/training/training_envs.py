@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pacebench import envs
-from pacebench.harness.learners.base import EnvStep, Floats
+from pacebench.envs.arrays import Floats
+from pacebench.harness.learners.base import EnvStep
 from pacebench.harness.seeding import RunRole, RunSeed
 from pacebench.harness.training.non_finite import zero_non_finite
 from pacebench.harness.training.scheduler import CurriculumScheduler

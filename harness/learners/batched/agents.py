@@ -9,8 +9,9 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from pacebench.envs.arrays import Bools, Floats
 from pacebench.harness.learners import limits
-from pacebench.harness.learners.base import Bools, Floats, Floats32, RolloutEnvs
+from pacebench.harness.learners.base import Floats32, RolloutEnvs
 from pacebench.harness.learners.batched.gae import advantages
 from pacebench.harness.learners.batched.network import Layout, StackedPolicy
 from pacebench.harness.learners.batched.normalise import Normaliser

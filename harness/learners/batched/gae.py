@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pacebench.harness.learners.base import Bools, Floats32
+from pacebench.envs.arrays import Bools
+from pacebench.harness.learners.base import Floats32
 
 
 def advantages(

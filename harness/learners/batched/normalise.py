@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from pacebench.harness.learners.base import Bools, Floats, Floats32
+from pacebench.envs.arrays import Bools, Floats
+from pacebench.harness.learners.base import Floats32
 from pacebench.harness.learners.ppo import PPOParams
 
 EPSILON = 1e-8

@@ -10,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch.optim.adam import adam
 
+from pacebench.envs.arrays import Bools
 from pacebench.harness.learners import limits
-from pacebench.harness.learners.base import Bools, Floats32
+from pacebench.harness.learners.base import Floats32
 from pacebench.harness.learners.batched.network import StackedPolicy
 from pacebench.harness.learners.ppo import PPOParams
 
