@@ -50,7 +50,7 @@ class Updater:
             zip(policy.rows, policy.grad_rows, *map(list, self.moments), strict=True)
         )
         self.steps = [torch.zeros(()) for _ in policy.rows]
-        self._heads: dict[int, Floats32] = {}
+        self._d_heads: dict[int, Floats32] = {}
         self._shuffled = np.empty((0, 0, 0), np.float32)
 
     def update(self, rollout: Rollout, rngs: list[np.random.Generator], alive: Bools) -> Floats32:
@@ -101,12 +101,9 @@ class Updater:
                 return
 
     def _minibatch(
-        self,
-        batch: Floats32,
-        rollout: Rollout,
-        training: Bools,
-        largest: Floats32,
+        self, batch: Floats32, rollout: Rollout, training: Bools, largest: Floats32
     ) -> None:
+        """Computes the gradients of all agents' losses and steps the agents that still train."""
         p, policy = self.params, self.policy
         d, a = rollout.observation, rollout.action
         size = batch.shape[1]
@@ -114,7 +111,8 @@ class Updater:
         old_log_prob, advantages, returns, old_values = (batch[:, :, d + a + i] for i in range(4))
 
         out = policy.forward(batch[:, :, :d])
-        heads = self._zeros(size)
+        # The gradient of the loss with respect to `out`.
+        d_heads = self._zeros(size)
         log_std = policy.log_std[:, None]
         inverse_std = np.exp(-log_std)
         z = (actions - out[:, 0]) * inverse_std
@@ -133,13 +131,13 @@ class Updater:
             variance = (centred * centred).sum(axis=1, keepdims=True) / np.float32(size - 1)
             advantages = centred / (np.sqrt(variance) + np.float32(1e-8))
 
-        # d min(Aρ, A clip ρ)/dρ is A where the first is not the larger, else 0.
+        # The policy loss is −min(Aρ, A clip ρ); d min(·)/dρ is A where Aρ is not larger, else 0.
         gain = advantages * ratio
         clipped = advantages * np.clip(ratio, 1 - p.clip_range, 1 + p.clip_range)
         d_log_prob = np.where(gain <= clipped, gain, np.float32(0.0))
         d_log_prob *= np.float32(-1.0 / size)
-        np.multiply(d_log_prob[:, :, None], z, out=heads[:, 0])
-        heads[:, 0] *= inverse_std
+        np.multiply(d_log_prob[:, :, None], z, out=d_heads[:, 0])
+        d_heads[:, 0] *= inverse_std
         squares -= 1
         squares *= d_log_prob[:, :, None]
         np.add.reduce(squares, axis=1, out=policy.grad_log_std)
@@ -148,17 +146,18 @@ class Updater:
         values = out[:, 1, :, 0]
         scale = np.float32(2.0 * p.vf_coef / size)
         if p.clip_range_vf is None:
-            np.subtract(values, returns, out=heads[:, 1, :, 0])
+            np.subtract(values, returns, out=d_heads[:, 1, :, 0])
         else:
             change = values - old_values
             kept = np.clip(change, -p.clip_range_vf, p.clip_range_vf)
             inside = np.abs(change) <= np.float32(p.clip_range_vf)
-            np.multiply(old_values + kept - returns, inside, out=heads[:, 1, :, 0])
-        heads[:, 1, :, 0] *= scale
-        policy.backward(heads)
+            np.multiply(old_values + kept - returns, inside, out=d_heads[:, 1, :, 0])
+        d_heads[:, 1, :, 0] *= scale
+        policy.backward(d_heads)
         self._step(training, largest)
 
     def _step(self, training: Bools, largest: Floats32) -> None:
+        """Clips the gradients by their norm and lets Adam step the agents that still train."""
         policy = self.policy
         grads = policy.grads.numpy()
         norms = np.sqrt(np.vecdot(grads, grads))
@@ -192,7 +191,7 @@ class Updater:
         )
 
     def _zeros(self, size: int) -> Floats32:
-        if size not in self._heads:
+        if size not in self._d_heads:
             shape = (self.policy.agents, 2, size, self.policy.layout.action)
-            self._heads[size] = np.zeros(shape, np.float32)
-        return self._heads[size]
+            self._d_heads[size] = np.zeros(shape, np.float32)
+        return self._d_heads[size]
