@@ -14,7 +14,7 @@ from numpy.random import SeedSequence
 from pacebench.envs.catalogue import ANCHORS_FILE
 from pacebench.envs.errors import SetupError
 from pacebench.envs.registry import environment, setup
-from pacebench.envs.rollout import Episodes, draw_contexts, play
+from pacebench.envs.rollout import PlayedEpisodes, draw_contexts, play
 from pacebench.envs.setup import Anchors, PolicyScore, Setup
 
 
@@ -58,7 +58,7 @@ def write_anchors(name: str, anchors: Anchors, path: Path = ANCHORS_FILE) -> Non
     os.replace(fresh, path)
 
 
-def _score(policy: str, played: Episodes) -> PolicyScore:
+def _score(policy: str, played: PlayedEpisodes) -> PolicyScore:
     root = np.sqrt(len(played.returns))
     values = []
     for sample in (played.returns, played.discounted_returns, played.successes.astype(float)):

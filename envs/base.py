@@ -13,22 +13,12 @@ from gymnasium import spaces
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from pacebench.envs.checks import (
-    Floats,
-    Indices,
-    check_actions,
-    check_contexts,
-    check_indices,
-    listed,
-)
+from pacebench.envs.arrays import Bools, Floats, Indices, Picture
+from pacebench.envs.checks import check_actions, check_contexts, check_indices, listed
 from pacebench.envs.errors import PhysicsStateError, SetupError
 from pacebench.envs.setup import Setup
 from pacebench.envs.streams import Seed, spawn_streams
 
-# Floats and Indices are passed on for the environments, which import their base from here.
-__all__ = ["BatchEnv", "Bools", "ContextSource", "Floats", "Indices", "StepResult"]
-
-Bools = NDArray[np.bool_]
 ContextSource = Callable[[Indices], ArrayLike]
 StepResult = tuple[Floats, Floats, Bools, Bools, dict[str, Any]]
 
@@ -87,22 +77,21 @@ class BatchEnv(ABC):
         self.render_mode = render_mode
         # Each batch has its own: a space holds the generator that its `sample` draws from.
         self.action_space = copy.deepcopy(self.action_box)
-        self.observation_space = observation_space(self.physics_space, setup)
+        self.observation_space = _observation_space(self.physics_space, setup)
         self._source = contexts
         self._rngs: list[Generator] = spawn_streams(seed, n)
 
         self._lower, self._upper = np.array(setup.lower), np.array(setup.upper)
         self._low = np.asarray(self.action_box.low, dtype=np.float64)
         self._high = np.asarray(self.action_box.high, dtype=np.float64)
-        self._physics_dim = k = int(self.physics_space.shape[0])
         self._obs: Floats = np.zeros((n, *self.observation_space.shape))
-        self._physics_obs: Floats = self._obs[:, :k]
+        self._physics_obs: Floats = self._obs[:, : self.physics_space.shape[0]]
         self._reward: Floats = np.zeros(n)
         self._terminated: Bools = np.zeros(n, dtype=np.bool_)
         self._success: Bools = np.zeros(n, dtype=np.bool_)
         self._elapsed: NDArray[np.int64] = np.zeros(n, dtype=np.int64)
+        # Copies that must be reset before the next step.
         self._waiting: Bools = np.ones(n, dtype=np.bool_)
-        self._any_waiting = True
         self._all: Indices = np.arange(n)
         self._context: Floats = _frozen(np.zeros((n, setup.dim)))
         self._clipped: Floats = _frozen(np.zeros((n, setup.dim)))
@@ -134,17 +123,13 @@ class BatchEnv(ABC):
             The first observations (n, obs_dim) of the copies that were reset, in the order asked.
         """
         chosen = self._all if indices is None else check_indices(indices, self.num_envs)
-        if contexts is None:
-            if self._source is None:
-                raise SetupError(
-                    "reset needs contexts, shape (copies, dimensions), or a batch made with a "
-                    "context source."
-                )
+        if contexts is not None:
+            self._begin(chosen, check_contexts(contexts, len(chosen), self.setup))
+        else:
             order = np.argsort(chosen)
             drawn = np.empty((len(chosen), self.setup.dim))
-            drawn[order] = check_contexts(self._source(chosen[order]), len(chosen), self.setup)
-            contexts = drawn
-        self._begin(chosen, check_contexts(contexts, len(chosen), self.setup))
+            drawn[order] = self._ask_source(chosen[order])
+            self._begin(chosen, drawn)
         return self._obs[chosen]
 
     def step(self, actions: ArrayLike) -> StepResult:
@@ -157,18 +142,17 @@ class BatchEnv(ABC):
             (its steps so far). An episode that terminates on its last possible step is terminated,
             not truncated.
         """
-        if self._any_waiting:
-            waiting = np.flatnonzero(self._waiting)
+        if self._waiting.any():
             raise SetupError(
-                f"copies {listed(waiting)} must be reset before the next step; reset them, or "
-                "give make_batch a context source that restarts finished copies by itself."
+                f"copies {listed(np.flatnonzero(self._waiting))} must be reset before the next "
+                "step; reset them, or give make_batch a context source that restarts finished "
+                "copies by itself."
             )
         self._step_copies(check_actions(actions, self.num_envs, self._low, self._high))
         self._elapsed += 1
         terminated = self._terminated.copy()
         done = self._elapsed >= self.setup.horizon
-        # `a > b` of truth values: a and not b.
-        truncated = done > terminated
+        truncated = done & ~terminated
         done |= terminated
         info: dict[str, Any] = {
             "final_obs": self._obs.copy(),
@@ -178,10 +162,38 @@ class BatchEnv(ABC):
             "elapsed": self._elapsed.copy(),
         }
         if done.any():
-            self._finish(np.flatnonzero(done))
+            finished = np.flatnonzero(done)
+            if self._source is None:
+                self._waiting[finished] = True
+            else:
+                self._begin(finished, self._ask_source(finished))
         return self._obs.copy(), self._reward.copy(), terminated, truncated, info
 
-    def render(self, index: int = 0) -> NDArray[np.uint8]:
+    def _ask_source(self, indices: Indices) -> Floats:
+        """Returns the context source's next contexts of these copies, given in ascending order."""
+        if self._source is None:
+            raise SetupError(
+                "reset needs contexts, shape (copies, dimensions), or a batch made with a "
+                "context source."
+            )
+        return check_contexts(self._source(indices), len(indices), self.setup)
+
+    def _begin(self, indices: Indices, contexts: Floats) -> None:
+        # Replaced rather than overwritten: `info` of earlier steps refers to the old arrays.
+        raw, clipped = self._context.copy(), self._clipped.copy()
+        raw[indices] = contexts
+        used = np.minimum(np.maximum(contexts, self._lower), self._upper)
+        clipped[indices] = used
+        self._context, self._clipped = _frozen(raw), _frozen(clipped)
+        self._elapsed[indices] = 0
+        self._waiting[indices] = False
+        if self.setup.visible:
+            # Scaled from its bounds to [−1, 1].
+            scaled = 2.0 * (used - self._lower) / (self._upper - self._lower) - 1.0
+            self._obs[indices, self._physics_obs.shape[1] :] = scaled
+        self._reset_copies(indices, used)
+
+    def render(self, index: int = 0) -> Picture:
         """Returns a picture (height, width, 3) of one copy; needs `render_mode="rgb_array"`."""
         if self.render_mode != "rgb_array":
             raise SetupError(
@@ -214,11 +226,13 @@ class BatchEnv(ABC):
         self._rngs[index] = rng
 
     def dismiss(self, indices: Indices) -> None:  # noqa: B027 - most physics step all copies at once
-        """Tells that nobody looks at these copies any more, until they are reset.
+        """Says that what these copies return is ignored until they are reset.
 
-        Physics that step their copies one by one then skip these; what a step returns for them
-        means nothing. By default nothing changes.
+        Physics that step their copies one by one may then skip them. By default nothing changes.
         """
+
+    def close(self) -> None:  # noqa: B027 - most physics have nothing to release
+        """Releases what the physics or the renderer holds; nothing by default."""
 
     def get_state(self) -> dict[str, Any]:
         """Returns everything that the future depends on, as plain values and arrays.
@@ -272,13 +286,9 @@ class BatchEnv(ABC):
         self._obs[:] = np.asarray(state["obs"], dtype=np.float64)
         self._elapsed[:] = np.asarray(state["elapsed"])
         self._waiting[:] = np.asarray(state["waiting"])
-        self._any_waiting = bool(self._waiting.any())
         self._context = _frozen(np.array(state["context"], dtype=np.float64))
         self._clipped = _frozen(np.clip(self._context, self._lower, self._upper))
         self._load_physics_state(state["physics"])
-
-    def close(self) -> None:  # noqa: B027 - most physics have nothing to release
-        """Releases what the physics or the renderer holds; nothing by default."""
 
     @abstractmethod
     def _reset_copies(self, indices: Indices, contexts: Floats) -> None:
@@ -295,7 +305,7 @@ class BatchEnv(ABC):
     def _reference_actions(self) -> Floats:
         """Returns the scripted controller's actions (N, act_dim)."""
 
-    def _render_copy(self, index: int) -> NDArray[np.uint8]:
+    def _render_copy(self, index: int) -> Picture:
         raise SetupError(f"{self.setup.environment!r} cannot be rendered.")
 
     def _physics_state(self) -> dict[str, Any]:
@@ -308,36 +318,9 @@ class BatchEnv(ABC):
             f"the physics of {self.setup.environment!r} cannot restore a state."
         )
 
-    def _finish(self, finished: Indices) -> None:
-        if self._source is None:
-            self._waiting[finished] = True
-            self._any_waiting = True
-            return
-        self._begin(finished, check_contexts(self._source(finished), len(finished), self.setup))
 
-    def _begin(self, indices: Indices, contexts: Floats) -> None:
-        # Replaced rather than overwritten: `info` of earlier steps refers to the old arrays.
-        raw, clipped = self._context.copy(), self._clipped.copy()
-        raw[indices] = contexts
-        used = np.minimum(np.maximum(contexts, self._lower), self._upper)
-        clipped[indices] = used
-        self._context, self._clipped = _frozen(raw), _frozen(clipped)
-        self._elapsed[indices] = 0
-        if self._any_waiting:
-            self._waiting[indices] = False
-            self._any_waiting = bool(self._waiting.any())
-        if self.setup.visible:
-            self._obs[indices, self._physics_dim :] = self.scale_context(used)
-        self._reset_copies(indices, used)
-
-    def scale_context(self, contexts: Floats) -> Floats:
-        """Maps contexts from their bounds to [−1, 1], as visible contexts are observed."""
-        scaled: Floats = 2.0 * (contexts - self._lower) / (self._upper - self._lower) - 1.0
-        return scaled
-
-
-def observation_space(physics: spaces.Box, setup: Setup) -> spaces.Box:
-    """Returns the observation space of one copy: the physics', then the context if visible."""
+def _observation_space(physics: spaces.Box, setup: Setup) -> spaces.Box:
+    """Returns the observation space of one copy: that of the physics, then a visible context."""
     extra = np.ones(setup.dim if setup.visible else 0)
     low = np.concatenate([physics.low, -extra]).astype(np.float64)
     high = np.concatenate([physics.high, extra]).astype(np.float64)

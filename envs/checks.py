@@ -1,17 +1,15 @@
-"""What callers hand to an environment, checked where it comes in."""
+"""Checks of the actions, contexts and indices that callers hand to an environment."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from pacebench.envs.arrays import Floats, Indices
 from pacebench.envs.errors import SetupError
 from pacebench.envs.setup import Setup
-
-Floats = NDArray[np.float64]
-Indices = NDArray[np.intp]
 
 
 def check_actions(actions: ArrayLike, num_envs: int, low: Floats, high: Floats) -> Floats:
@@ -20,7 +18,7 @@ def check_actions(actions: ArrayLike, num_envs: int, low: Floats, high: Floats) 
     shape = (num_envs, len(low))
     if checked.shape != shape:
         raise SetupError(f"actions must have shape {shape}, got {checked.shape}.")
-    # One sum is not finite if any summand is not; only then is it worth a closer look.
+    # A sum is finite only if all its terms are, and costs less than asking each of them.
     if not math.isfinite(checked.sum()) and not np.isfinite(checked).all():
         raise SetupError(
             f"actions of copies {listed(_not_finite(checked))} are not finite; the policy has "
@@ -44,6 +42,18 @@ def check_contexts(contexts: ArrayLike, n: int, setup: Setup) -> Floats:
     if not np.isfinite(checked).all():
         raise SetupError(
             f"contexts {listed(_not_finite(checked))} of {setup.name!r} are not finite."
+        )
+    return checked
+
+
+def check_context(context: ArrayLike, setup: Setup) -> Floats:
+    """Returns one context (d,) as an array."""
+    checked = np.asarray(context, dtype=np.float64)
+    if checked.shape != (setup.dim,):
+        raise SetupError(
+            f"a context of {setup.name!r} has {setup.dim} numbers "
+            f"({', '.join(setup.context_names)}): it must have shape ({setup.dim},), "
+            f"got {checked.shape}."
         )
     return checked
 

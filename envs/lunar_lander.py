@@ -6,17 +6,14 @@ instance's attributes; nothing is ever set on Gymnasium's module.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
 from gymnasium.envs.box2d import lunar_lander
-from numpy.typing import NDArray
 
-from pacebench.envs.base import BatchEnv, ContextSource, Floats, Indices
-from pacebench.envs.setup import Setup
-from pacebench.envs.streams import Seed
+from pacebench.envs.arrays import Floats, Indices, Picture
+from pacebench.envs.base import BatchEnv
 
 # Observed x of the flags: the pad covers two of the ten pieces of terrain.
 PAD_HALF_WIDTH = 0.2
@@ -42,18 +39,11 @@ class LunarLanderBatch(BatchEnv):
     render_fps = 50
     strobe = True
 
-    def __init__(
-        self,
-        setup: Setup,
-        num_envs: int,
-        seed: Seed | Sequence[Seed],
-        contexts: ContextSource | None = None,
-        render_mode: str | None = None,
-    ) -> None:
-        """Makes the landers; see `BatchEnv` for the arguments."""
-        super().__init__(setup, num_envs, seed, contexts, render_mode)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Takes the arguments of `BatchEnv`."""
+        super().__init__(*args, **kwargs)
         self._landers: list[Any] = [
-            lunar_lander.LunarLander(render_mode=render_mode, continuous=True, enable_wind=True)
+            lunar_lander.LunarLander(self.render_mode, continuous=True, enable_wind=True)
             for _ in range(self.num_envs)
         ]
         self._steps = [lander.step for lander in self._landers]
@@ -101,7 +91,7 @@ class LunarLanderBatch(BatchEnv):
         pairs = zip(self._landers, self._obs, strict=True)
         return np.array([_heuristic(lander, obs) for lander, obs in pairs])
 
-    def _render_copy(self, index: int) -> NDArray[np.uint8]:
+    def _render_copy(self, index: int) -> Picture:
         return np.asarray(self._landers[index].render(), dtype=np.uint8)
 
     def close(self) -> None:

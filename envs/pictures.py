@@ -1,4 +1,4 @@
-"""Stills, animations and contact sheets: what a context means, for the eye."""
+"""Pictures of episodes: stills, animations and contact sheets, to see what a context means."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.random import SeedSequence
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from pacebench.envs.base import BatchEnv, Floats
+from pacebench.envs.arrays import Floats, Picture
+from pacebench.envs.base import BatchEnv
+from pacebench.envs.checks import check_context
 from pacebench.envs.errors import SetupError
 from pacebench.envs.registry import make_batch, setup
 from pacebench.envs.rollout import draw_contexts
@@ -21,8 +23,6 @@ from pacebench.envs.streams import stream
 if TYPE_CHECKING:
     from PIL.Image import Image
     from PIL.ImageDraw import ImageDraw
-
-Picture = NDArray[np.uint8]
 
 _INK, _FAINT, _PAPER = (33, 37, 46), (110, 116, 128), (255, 255, 255)
 _FRAME = (212, 216, 224)
@@ -37,7 +37,8 @@ class Film:
     Attributes:
         setup: The task.
         context: Its raw context (d,).
-        frames: Pictures, evenly spaced, the last one of the end; only this one in a still.
+        frames: Evenly spaced pictures, the last one of the end; without `moving`, what the still
+            needs.
         fps: Frames per second of simulated time.
         still: The episode in one picture.
         success: Whether it succeeded.
@@ -71,15 +72,10 @@ def film(
         policy: `random`, `hold` or `reference`, or a function from observations (1, obs_dim) to
             actions (1, act_dim).
         seed: Seed of the episode and of the random policy.
-        moving: Whether all frames are wanted; without, only those that the still needs are drawn.
+        moving: Whether to draw all frames, or only those that the still needs.
     """
     spec = setup(name)
-    given = np.asarray(context, dtype=np.float64)
-    if given.shape != (spec.dim,):
-        raise SetupError(
-            f"a context of {spec.name!r} has {spec.dim} numbers "
-            f"({', '.join(spec.context_names)}), got {given.size}."
-        )
+    given = check_context(context, spec)
     episode_seed, policy_seed = SeedSequence(seed).spawn(2)
     batch = make_batch(spec, 1, [episode_seed], render_mode="rgb_array")
     rng = stream(policy_seed)
@@ -110,7 +106,7 @@ def save(picture: Film, path: Path) -> None:
         _captioned(picture, picture.still).save(path)
         return
     images = [_captioned(picture, frame).quantize(128) for frame in picture.frames]
-    # The end is held for a second, so that one sees how it went before it starts over.
+    # The end is held for a second, so that one sees how the episode went before it repeats.
     durations = [max(20, round(1000 / picture.fps))] * (len(images) - 1) + [1000]
     images[0].save(path, save_all=True, append_images=images[1:], duration=durations, loop=0)
 

@@ -18,9 +18,9 @@ _versions: dict[str, str] = {}
 _environments: Registry[str | type[BatchEnv]] = Registry("environment", "pacebench.environments")
 
 
-def names() -> list[str]:
-    """Returns the names of all setups, ours first."""
-    return _setups.names()
+names = _setups.names
+origin = _setups.origin
+unregister = _setups.unregister
 
 
 def setup(name: str | Setup) -> Setup:
@@ -32,19 +32,9 @@ def setup(name: str | Setup) -> Setup:
     return name if isinstance(name, Setup) else _setups.get(name)
 
 
-def origin(name: str) -> str:
-    """Returns the distribution that a setup comes from."""
-    return _setups.origin(name)
-
-
 def register(spec: Setup) -> Setup:
     """Adds a setup; outside packages may instead offer one in the group `pacebench.setups`."""
     return _setups.register(spec.name)(spec)
-
-
-def unregister(name: str) -> None:
-    """Forgets a setup that was registered by hand."""
-    _setups.unregister(name)
 
 
 def register_environment(

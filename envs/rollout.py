@@ -8,16 +8,16 @@ import numpy as np
 from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
-from pacebench.envs.base import Bools, Floats, Indices
+from pacebench.envs.arrays import Bools, Floats, Indices
 from pacebench.envs.registry import make_batch, setup
 from pacebench.envs.setup import Setup
-from pacebench.envs.streams import stream
+from pacebench.envs.streams import children, stream
 
 _COPIES = 100
 
 
 @dataclass(frozen=True)
-class Episodes:
+class PlayedEpisodes:
     """What n episodes came to, one entry per episode.
 
     Attributes:
@@ -45,7 +45,7 @@ def draw_contexts(name: str | Setup, n: int, seed: SeedSequence, which: str = "t
     return stream(seed).normal(mean, np.sqrt(variance), (n, spec.dim))
 
 
-def play(name: str | Setup, policy: str, contexts: Floats, seed: SeedSequence) -> Episodes:
+def play(name: str | Setup, policy: str, contexts: Floats, seed: SeedSequence) -> PlayedEpisodes:
     """Plays one episode per context; a copy that has finished one takes up the next.
 
     Args:
@@ -56,11 +56,11 @@ def play(name: str | Setup, policy: str, contexts: Floats, seed: SeedSequence) -
     """
     spec = setup(name)
     n = len(contexts)
-    seeds = SeedSequence(seed.entropy, spawn_key=seed.spawn_key).spawn(n + 1)
+    seeds = children(seed, n + 1)
     rng = stream(seeds[n])
     copies = min(n, _COPIES)
     returns, discounted = np.zeros(n), np.zeros(n)
-    successes, over_itself = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+    successes, terminations = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
     lengths = np.zeros(n, np.int64)
 
     # Which episode each copy plays; when none is left, it repeats its last one, uncounted.
@@ -84,12 +84,12 @@ def play(name: str | Setup, policy: str, contexts: Floats, seed: SeedSequence) -
     while counted.any():
         now, playing = episode.copy(), counted.copy()
         _, reward, terminated, truncated, info = batch.step(batch.actions(policy, rng))
-        # Episodes that copies count at one time are distinct, so plain indexing adds up.
+        # No two copies count the same episode at a time, so indexing adds up correctly.
         returns[now[playing]] += reward[playing]
         discounted[now[playing]] += (powers[info["elapsed"] - 1] * reward)[playing]
         ended = playing & (terminated | truncated)
         successes[now[ended]] = info["success"][ended]
-        over_itself[now[ended]] = terminated[ended]
+        terminations[now[ended]] = terminated[ended]
         lengths[now[ended]] = info["elapsed"][ended]
     batch.close()
-    return Episodes(contexts, returns, discounted, successes, lengths, over_itself)
+    return PlayedEpisodes(contexts, returns, discounted, successes, lengths, terminations)

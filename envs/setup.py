@@ -119,7 +119,7 @@ class Setup:
     anchors: Anchors | None = None
 
     def __post_init__(self) -> None:
-        """Checks that the figures fit together, once, where a setup is written down."""
+        """Checks that the figures fit together."""
         d = len(self.context_names)
         for field_name in _VECTORS:
             value = tuple(float(x) for x in getattr(self, field_name))

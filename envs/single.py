@@ -8,9 +8,10 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 from numpy.random import SeedSequence
-from numpy.typing import NDArray
 
-from pacebench.envs.base import BatchEnv, Floats
+from pacebench.envs.arrays import Floats, Picture
+from pacebench.envs.base import BatchEnv
+from pacebench.envs.checks import check_context
 from pacebench.envs.errors import SetupError
 from pacebench.envs.streams import stream
 
@@ -62,15 +63,8 @@ class ContextualEnv(gymnasium.Env[Floats, Floats]):
             raise SetupError(f"unknown reset option {sorted(unknown)[0]!r}; known: 'context'.")
         context = (options or {}).get("context")
         if context is None:
-            scale = np.sqrt(self.setup.target_variance)
-            context = rng.normal(self.setup.target_mean, scale)
-        given = np.asarray(context, dtype=np.float64)
-        if given.shape != (self.setup.dim,):
-            raise SetupError(
-                f"a context of {self.setup.name!r} must have shape ({self.setup.dim},) "
-                f"({', '.join(self.setup.context_names)}), got {given.shape}."
-            )
-        obs = self.batch.reset(given[None])
+            context = rng.normal(self.setup.target_mean, np.sqrt(self.setup.target_variance))
+        obs = self.batch.reset(check_context(context, self.setup)[None])
         return obs[0], {
             "context": self.batch.context[0].copy(),
             "clipped_context": self.batch.clipped_context[0].copy(),
@@ -93,7 +87,7 @@ class ContextualEnv(gymnasium.Env[Floats, Floats]):
             },
         )
 
-    def render(self) -> NDArray[np.uint8] | None:
+    def render(self) -> Picture | None:
         """Returns the current picture (height, width, 3), or None without a render mode."""
         return None if self.render_mode is None else self.batch.render(0)
 

@@ -1,4 +1,4 @@
-"""One random stream per copy, so that no copy's fate depends on the others or on their number."""
+"""One random stream per copy, so that a copy does not depend on the others or their number."""
 
 from __future__ import annotations
 
@@ -17,27 +17,24 @@ def stream(seed: Seed) -> Generator:
     return Generator(PCG64(_sequence(seed)))
 
 
+def children(seed: Seed, n: int) -> list[SeedSequence]:
+    """Returns the first n children of a seed.
+
+    The sequence's own counter is not touched, so the same argument always has the same children.
+    """
+    parent = _sequence(seed)
+    fresh = SeedSequence(parent.entropy, spawn_key=parent.spawn_key, pool_size=parent.pool_size)
+    return fresh.spawn(n)
+
+
 def spawn_streams(seed: Seed | Sequence[Seed], num_envs: int) -> list[Generator]:
     """Returns one generator per copy.
 
-    An integer or a seed sequence stands for its first `num_envs` children; they are derived without
-    touching the sequence's own counter, so the same argument always gives the same streams. A list
-    of seeds gives one to each copy.
+    An integer or a seed sequence stands for its first `num_envs` children; a list of seeds gives
+    one to each copy.
     """
     if isinstance(seed, int | np.integer | SeedSequence):
-        parent = _sequence(seed)
-        return [
-            Generator(
-                PCG64(
-                    SeedSequence(
-                        parent.entropy,
-                        spawn_key=(*parent.spawn_key, i),
-                        pool_size=parent.pool_size,
-                    )
-                )
-            )
-            for i in range(num_envs)
-        ]
+        return [stream(child) for child in children(seed, num_envs)]
     if isinstance(seed, str) or not hasattr(seed, "__len__"):
         raise SetupError(
             f"seed must be an integer, a SeedSequence or one of these per copy, got {seed!r}."

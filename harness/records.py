@@ -58,7 +58,7 @@ class RunResult:
         seed: The seed it ran with.
         status: How it ended.
         reason: One sentence for every status but `OK`.
-        env_steps: Environment steps consumed, all of them.
+        env_steps: Environment steps consumed.
         evaluations: Columns of `EVALUATION_COLUMNS`, equally long.
         updates: Columns of `UPDATE_COLUMNS` and of the UpdateRecord, equally long.
         timings: Seconds by phase (rollout, policy, curriculum, evaluation), this seed's share.
@@ -79,7 +79,7 @@ class RunResult:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The state of one run at a point of its evaluation grid; training goes on from it bit by bit.
+    """The state of one run at a point of its evaluation grid; training goes on from it bit for bit.
 
     Attributes:
         step: Environment steps done.
@@ -93,7 +93,7 @@ class Checkpoint:
 
 
 class Hooks(Protocol):
-    """What training asks of whoever runs it; all of it optional in spirit, see `NoHooks`."""
+    """What training asks of its caller; `NoHooks` is for callers who need none of it."""
 
     def load(self, seed: RunSeed) -> Checkpoint | None:
         """Returns the latest usable checkpoint of a run, if there is one."""
@@ -102,10 +102,10 @@ class Hooks(Protocol):
         """Keeps a checkpoint of a run, replacing the one before."""
 
     def progress(self, env_steps: int) -> None:
-        """Hears how many environment steps were done since the last call, over all seeds."""
+        """Is told how many environment steps were done since the last call, over all seeds."""
 
     def finished(self, result: RunResult) -> None:
-        """Takes the result of a run as soon as it is there."""
+        """Is given the result of a run as soon as it has ended."""
 
     def should_stop(self) -> bool:
         """Says whether to stop at the next checkpoint."""

@@ -136,9 +136,9 @@ class CurriculumCallback(BaseCallback):
         self._slots: list[int] = []
 
     def _on_training_start(self) -> None:
-        self._follow()
-        # Episodes that run already had their contexts drawn before we could number them: they are
-        # the first of the cohort only where training begins with them.
+        self._send_curriculum()
+        # The episodes that run now are the first of the cohort where training begins with them;
+        # where it goes on, nobody knows which distribution their contexts came from.
         self._cohort.open()
         fresh = self.num_timesteps == 0
         self._slots = [
@@ -167,12 +167,12 @@ class CurriculumCallback(BaseCallback):
         for name, value in record.to_dict().items():
             if isinstance(value, int | float):
                 self.logger.record(f"curriculum/{name}", value)
-        self._follow()
+        self._send_curriculum()
         self._wait = self._every
         self._cohort.open()
         self._slots = [-1] * len(self._slots)
 
-    def _follow(self) -> None:
+    def _send_curriculum(self) -> None:
         try:
             self.training_env.env_method("follow_curriculum", self.curriculum.state_dict())
         except AttributeError:

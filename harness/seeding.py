@@ -65,14 +65,14 @@ class RunSeed(BaseModel):
             raise ValueError(f"{role.name} seeds belong to the study: use study_sequence")
         return role
 
-    def sequence(self, role: RunRole) -> np.random.SeedSequence:
-        """Returns the stream of one role inside this run."""
-        key = (self.role, zlib.crc32(self.setup.encode()), self.index, role)
+    def sequence(self, role: RunRole, *child: int) -> np.random.SeedSequence:
+        """Returns the stream of one role inside this run, or a child of that stream."""
+        key = (self.role, zlib.crc32(self.setup.encode()), self.index, role, *child)
         return np.random.SeedSequence(self.root, spawn_key=key)
 
-    def generator(self, role: RunRole) -> np.random.Generator:
-        """Returns a generator on the stream of one role inside this run."""
-        return np.random.default_rng(self.sequence(role))
+    def generator(self, role: RunRole, *child: int) -> np.random.Generator:
+        """Returns a generator on the stream that `sequence` returns."""
+        return np.random.default_rng(self.sequence(role, *child))
 
 
 def study_sequence(root: int, role: StudyRole, *key: int) -> np.random.SeedSequence:

@@ -1,7 +1,7 @@
-"""One thread per process: work is spread over processes, and libraries must not spread it again.
+"""One thread per process: work is spread over processes, not over threads.
 
-Two libraries that each start a thread per core make the processes fight, and the order of a
-threaded sum is not the same twice.
+Libraries that each start a thread per core make the processes compete for the cores, and the order
+of a threaded sum is not the same twice.
 """
 
 from __future__ import annotations
@@ -26,6 +26,9 @@ def environment() -> dict[str, str]:
 
 
 def use_one() -> None:
-    """Limits this process, unless its user chose otherwise; before any library is imported."""
+    """Limits this process to one thread, unless its user chose otherwise.
+
+    Must be called before any numerical library is imported.
+    """
     for name, value in ONE_THREAD.items():
         os.environ.setdefault(name, value)

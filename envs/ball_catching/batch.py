@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from gymnasium import spaces
-from numpy.typing import NDArray
 
+from pacebench.envs.arrays import Floats, Indices, Picture
 from pacebench.envs.ball_catching.model import (
     BALL_POSITION,
     BALL_VELOCITY,
@@ -22,7 +22,7 @@ from pacebench.envs.ball_catching.model import (
 from pacebench.envs.ball_catching.policies import Interceptor
 from pacebench.envs.ball_catching.render import Painter
 from pacebench.envs.ball_catching.throw import catch_point, initial_state
-from pacebench.envs.base import BatchEnv, Floats, Indices
+from pacebench.envs.base import BatchEnv
 from pacebench.envs.errors import SetupError
 
 MAX_VELOCITY = 2.0 * np.array([1.985, 2.02, 2.9, 1.57, 2.7])
@@ -32,13 +32,12 @@ OBSERVATION_LIMIT = 10.0
 ALIVE_REWARD, VELOCITY_COST = 0.275, 5e-3
 CATCH_REWARD, ALIGNMENT_REWARD = 50.0, 25.0
 
-_FREE = np.array(FREE_JOINTS)
 _OBSERVED = np.concatenate(
     [
-        DESIRED_ANGLES.start + _FREE,
-        JOINT_ANGLES.start + _FREE,
+        DESIRED_ANGLES.start + FREE_JOINTS,
+        JOINT_ANGLES.start + FREE_JOINTS,
         np.r_[BALL_POSITION],
-        JOINT_VELOCITIES.start + _FREE,
+        JOINT_VELOCITIES.start + FREE_JOINTS,
         np.r_[BALL_VELOCITY],
     ]
 )
@@ -100,7 +99,7 @@ class BallCatchingBatch(BatchEnv):
             self._oracle = Interceptor(self.num_envs)
         return self._oracle.actions(self._state)
 
-    def _render_copy(self, index: int) -> NDArray[np.uint8]:
+    def _render_copy(self, index: int) -> Picture:
         if self._painter is None:
             self._painter = Painter()
         target = catch_point(self._clipped[index])

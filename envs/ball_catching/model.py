@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import mujoco
 import numpy as np
 from mujoco.rollout import Rollout
 
-from pacebench.envs.base import Bools, Floats
+from pacebench.envs.arrays import Bools, Floats
 
 MODEL_FILE = Path(__file__).with_name("model.xml")
 SUBSTEPS = 5
 GRAVITY = 9.81
+FREE_FALL = np.array([0.0, 0.0, -GRAVITY])
+"""Acceleration of the ball in flight."""
 INITIAL_POSE = (0.0, 0.4, 0.0, 1.5, 0.0, 0.0, 0.0)
 """Joint angles around which an episode starts."""
-FREE_JOINTS = (1, 3, 4, 5, 6)
+FREE_JOINTS = np.array([1, 3, 4, 5, 6])
 """The joints under control; their servos hold joints 0 and 2 at zero."""
 
 # One row of state is MuJoCo's mjSTATE_FULLPHYSICS: time, positions, velocities, activations. The
@@ -67,10 +69,7 @@ class Simulator:
 
     def __init__(self, num_copies: int, nthread: int = 0) -> None:
         """Allocates the buffers; `nthread=0` computes in the calling thread."""
-        self._prepare(num_copies, nthread)
-
-    def _prepare(self, n: int, nthread: int) -> None:
-        self.num_copies, self.nthread = n, nthread
+        n = self.num_copies = num_copies
         model = load_model()
         self._models = [model] * n
         self._data = [mujoco.MjData(model) for _ in range(max(nthread, 1))]
@@ -79,12 +78,6 @@ class Simulator:
         self._states = np.empty((n, SUBSTEPS, STATE_SIZE))
         self._sensors = np.empty((n, SUBSTEPS, model.nsensordata))
         self._rows = np.arange(n)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"n": self.num_copies, "nthread": self.nthread}
-
-    def __setstate__(self, sizes: dict[str, Any]) -> None:
-        self._prepare(**sizes)
 
     def advance(self, state: Floats, velocities: Floats) -> CatchOutcome:
         """Advances `state` (N, 28) by one control step of commanded joint `velocities` (N, 5)."""

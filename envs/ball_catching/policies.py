@@ -8,21 +8,19 @@ import mujoco
 import numpy as np
 from scipy.optimize import least_squares
 
+from pacebench.envs.arrays import Floats, Indices
 from pacebench.envs.ball_catching.model import (
     BALL_POSITION,
     BALL_VELOCITY,
     DESIRED_ANGLES,
+    FREE_FALL,
     FREE_JOINTS,
-    GRAVITY,
     INITIAL_POSE,
     SUBSTEPS,
     load_model,
 )
-from pacebench.envs.base import Floats, Indices
 
-_FREE = np.array(FREE_JOINTS)
 _TIME = 0
-_DOWN = np.array([0.0, 0.0, -GRAVITY])
 _SETTLE = 0.12
 """Seconds before the catch at which the desired angles arrive; the servos lag behind them."""
 
@@ -62,13 +60,13 @@ class Interceptor:
 
     def actions(self, state: Floats) -> Floats:
         """Returns the commanded velocities (N, 5) in the states (N, 28)."""
-        actions = np.zeros((len(state), len(_FREE)))
+        actions = np.zeros((len(state), len(FREE_JOINTS)))
         for i, row in enumerate(state):
             plan = self._plans[i] or self._planner.plan(row)
             self._plans[i] = plan
             if row[_TIME] < plan.time:
                 left = max(plan.time - _SETTLE - row[_TIME], self._planner.step_seconds)
-                actions[i] = (plan.angles - row[DESIRED_ANGLES][_FREE]) / left
+                actions[i] = (plan.angles - row[DESIRED_ANGLES][FREE_JOINTS]) / left
         return actions
 
 
@@ -83,13 +81,13 @@ class Planner:
         self._jacobians = np.zeros((2, 3, model.nv))
         self._timestep = float(model.opt.timestep)
         self.step_seconds = SUBSTEPS * self._timestep
-        self._low, self._high = model.jnt_range[_FREE].T + np.array([[_MARGIN], [-_MARGIN]])
+        self._low, self._high = model.jnt_range[FREE_JOINTS].T + np.array([[_MARGIN], [-_MARGIN]])
 
     def plan(self, state: Floats) -> Plan:
         """Returns the catch of the ball that flies in `state` (28,)."""
         position, velocity = state[BALL_POSITION], state[BALL_VELOCITY]
         arrival = -position[0] / velocity[0]
-        start = np.array(INITIAL_POSE)[_FREE]
+        start = np.array(INITIAL_POSE)[FREE_JOINTS]
         bounds = (np.append(self._low, arrival - 0.1), np.append(self._high, arrival + 0.1))
 
         def residual(x: Floats) -> Floats:
@@ -106,10 +104,10 @@ class Planner:
             _, flight = _fly(position, velocity, x[5], self._timestep)
             speed = np.linalg.norm(flight)
             direction = flight / speed
-            turn = _DOWN / speed - direction * (direction @ _DOWN / speed)
+            turn = FREE_FALL / speed - direction * (direction @ FREE_FALL / speed)
             rows = np.zeros((11, 6))
             rows[:3, :5] = moving / _REACH
-            rows[:3, 5] = -(flight + 0.5 * _DOWN * self._timestep) / _REACH
+            rows[:3, 5] = -(flight + 0.5 * FREE_FALL * self._timestep) / _REACH
             rows[3:6, :5] = np.cross(turning, normal, axis=0) / _FACE
             rows[3:6, 5] = -turn / _FACE
             rows[6:, :5] = np.eye(5) / _TRAVEL
@@ -119,7 +117,7 @@ class Planner:
         return Plan(best[:5] + self._sag(best[:5]), float(state[_TIME] + best[5]))
 
     def _net_pose(self, angles: Floats) -> tuple[Floats, Floats]:
-        self._data.qpos[_FREE] = angles
+        self._data.qpos[FREE_JOINTS] = angles
         mujoco.mj_kinematics(self._model, self._data)
         return self._data.xpos[self._net], self._data.xmat[self._net].reshape(3, 3)[:, 2]
 
@@ -128,16 +126,17 @@ class Planner:
         mujoco.mj_comPos(self._model, self._data)
         moving, turning = self._jacobians
         mujoco.mj_jacBody(self._model, self._data, moving, turning, self._net)
-        return moving[:, _FREE], turning[:, _FREE]
+        return moving[:, FREE_JOINTS], turning[:, FREE_JOINTS]
 
     def _sag(self, angles: Floats) -> Floats:
         """Returns by how much the servos must aim higher to rest at `angles`."""
-        self._data.qpos[_FREE] = angles
+        self._data.qpos[FREE_JOINTS] = angles
         mujoco.mj_forward(self._model, self._data)
         stiffness = self._model.actuator_gainprm[:, 0]
-        return np.asarray(self._data.qfrc_bias[_FREE] / stiffness[_FREE])
+        return np.asarray(self._data.qfrc_bias[FREE_JOINTS] / stiffness[FREE_JOINTS])
 
 
 def _fly(position: Floats, velocity: Floats, time: float, step: float) -> tuple[Floats, Floats]:
     """Returns the ball's position and velocity after `time`, as the Euler integrator makes them."""
-    return position + velocity * time + 0.5 * _DOWN * time * (time + step), velocity + _DOWN * time
+    fallen = 0.5 * FREE_FALL * time * (time + step)
+    return position + velocity * time + fallen, velocity + FREE_FALL * time

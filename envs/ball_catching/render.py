@@ -10,17 +10,15 @@ from typing import Any
 
 import mujoco
 import numpy as np
-from numpy.typing import NDArray
 
-from pacebench.envs.ball_catching.model import BALL_POSITION, BALL_VELOCITY, GRAVITY, load_model
-from pacebench.envs.base import Floats
+from pacebench.envs.arrays import Floats, Picture
+from pacebench.envs.ball_catching.model import BALL_POSITION, BALL_VELOCITY, FREE_FALL, load_model
 from pacebench.envs.errors import SetupError
 
 WIDTH, HEIGHT = 720, 480
 _CAMERA = "scene"
 _MAX_SHAPES = 1000
 """More than the model's shapes, an episode's trail (200) and the path ahead (50) together."""
-_DOWN = np.array([0.0, 0.0, -GRAVITY])
 _Color = tuple[float, float, float, float]
 _FLOWN = (0.93, 0.35, 0.10, 1.0)
 _AHEAD = (0.35, 0.38, 0.42, 0.55)
@@ -39,7 +37,7 @@ class Painter:
         self._model = model = load_model()
         self._data = mujoco.MjData(model)
         self._rect = mujoco.MjrRect(0, 0, width, height)
-        self._pixels: NDArray[np.uint8] = np.empty((height, width, 3), dtype=np.uint8)
+        self._pixels: Picture = np.empty((height, width, 3), dtype=np.uint8)
         self._gl, self._context = _open_gl(model, width, height)
         self._scene = mujoco.MjvScene(model, maxgeom=_MAX_SHAPES)
         self._option = mujoco.MjvOption()
@@ -51,7 +49,7 @@ class Painter:
         mujoco.mj_forward(model, self._data)
         self._update_scene()
 
-    def draw(self, state: Floats, trail: Sequence[Floats], target: Floats) -> NDArray[np.uint8]:
+    def draw(self, state: Floats, trail: Sequence[Floats], target: Floats) -> Picture:
         """Returns a picture (height, width, 3).
 
         Args:
@@ -112,7 +110,7 @@ class Painter:
 def _path_ahead(position: Floats, velocity: Floats) -> Floats:
     """Returns points (n, 3) of the free flight, 0.02 s apart, to the arm's plane or the floor."""
     times = np.arange(0.02, 1.0, 0.02)[:, None]
-    points = position + velocity * times + 0.5 * _DOWN * times * times
+    points = position + velocity * times + 0.5 * FREE_FALL * times * times
     # cumprod: nothing after the first point that is below the floor or behind the arm.
     visible = np.cumprod((points[:, 0] > 0.0) & (points[:, 2] > 0.0)).astype(bool)
     return np.asarray(points[visible])

@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numpy.random import Generator
 
+from pacebench.envs.arrays import Floats
 from pacebench.envs.ball_catching.model import (
     BALL_POSITION,
     BALL_VELOCITY,
@@ -18,11 +19,9 @@ from pacebench.envs.ball_catching.model import (
     JOINT_VELOCITIES,
     STATE_SIZE,
 )
-from pacebench.envs.base import Floats
 
 _START_Y, _START_Z = (-0.75, -0.65), (0.8, 1.8)
 _ANGLE_NOISE, _VELOCITY_NOISE = 0.05, 0.05
-_FREE = np.array(FREE_JOINTS)
 
 
 def catch_point(context: Floats) -> Floats:
@@ -46,7 +45,8 @@ def initial_state(context: Floats, rng: Generator) -> Floats:
     state[BALL_POSITION] = start
     state[BALL_VELOCITY] = (catch_point(context) - start + drop) / time
     angles = np.array(INITIAL_POSE)
-    angles[_FREE] += rng.uniform(-_ANGLE_NOISE, _ANGLE_NOISE, len(_FREE))
+    n = len(FREE_JOINTS)
+    angles[FREE_JOINTS] += rng.uniform(-_ANGLE_NOISE, _ANGLE_NOISE, n)
     state[JOINT_ANGLES] = state[DESIRED_ANGLES] = angles
-    state[JOINT_VELOCITIES.start + _FREE] = _VELOCITY_NOISE * rng.standard_normal(len(_FREE))
+    state[JOINT_VELOCITIES.start + FREE_JOINTS] = _VELOCITY_NOISE * rng.standard_normal(n)
     return state

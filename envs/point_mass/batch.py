@@ -7,28 +7,28 @@ outside the gate stops the mass at the interpolated point and ends the episode.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from gymnasium import spaces
-from numpy.typing import NDArray
 
-from pacebench.envs.base import BatchEnv, ContextSource, Floats, Indices
+from pacebench.envs.arrays import Bools, Floats, Indices, Picture
+from pacebench.envs.base import BatchEnv
+from pacebench.envs.point_mass.arena import (
+    ARENA,
+    DRIVE,
+    GOAL,
+    GOAL_RADIUS,
+    MAX_FORCE,
+    START,
+    SUBSTEPS,
+    TIME_STEP,
+)
 from pacebench.envs.point_mass.controller import steer_through_gate
 from pacebench.envs.point_mass.drawing import draw
-from pacebench.envs.setup import Setup
-from pacebench.envs.streams import Seed
 
-START = np.array([0.0, 3.0])
-GOAL = np.array([0.0, -3.0])
-ARENA = 4.0
-MAX_FORCE = 10.0
-SUBSTEPS = 10
-TIME_STEP = 0.01
-DRIVE = 1.5
 NOISE = 0.05
-GOAL_RADIUS = 0.25
 REWARD_RATE = 0.6
 NOISE_BLOCK = 20
 
@@ -51,16 +51,9 @@ class PointMassBatch(BatchEnv):
     action_box = spaces.Box(-MAX_FORCE, MAX_FORCE, (2,), dtype=np.float64)
     render_fps = round(1 / (SUBSTEPS * TIME_STEP))
 
-    def __init__(
-        self,
-        setup: Setup,
-        num_envs: int,
-        seed: Seed | Sequence[Seed],
-        contexts: ContextSource | None = None,
-        render_mode: str | None = None,
-    ) -> None:
-        """Allocates all working memory once; see `BatchEnv` for the arguments."""
-        super().__init__(setup, num_envs, seed, contexts, render_mode)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Takes the arguments of `BatchEnv`, and allocates all working memory once."""
+        super().__init__(*args, **kwargs)
         n = self.num_envs
         # Index 0 is the state before the step, index k the state after k substeps.
         self._position: Floats = np.zeros((SUBSTEPS + 1, 2, n))
@@ -131,10 +124,9 @@ class PointMassBatch(BatchEnv):
 
         self._terminated[:] = False
         y = position[:, 1]
-        # A wall is reached from above or from below; a mass that rests on it has reached it before.
+        # The wall is reached from above or from below; a mass that rests on it reached it before.
         above, below = y > 0.0, y < 0.0
-        # `a > b` of truth values: a and not b.
-        reached = (above[:-1] > above[1:]) | (below[:-1] > below[1:])
+        reached = (above[:-1] & ~above[1:]) | (below[:-1] & ~below[1:])
         if reached.any():
             self._stop_at_wall(reached)
         if self.render_mode is not None:
@@ -149,7 +141,7 @@ class PointMassBatch(BatchEnv):
         np.less_equal(distance, GOAL_RADIUS, out=self._success)
         np.exp(distance * -REWARD_RATE, out=self._reward)
 
-    def _stop_at_wall(self, reached: NDArray[np.bool_]) -> None:
+    def _stop_at_wall(self, reached: Bools) -> None:
         """Stops those that reach the wall outside their gate, at the first point where they do."""
         before, copies = np.nonzero(reached)
         x, y = self._position[:, 0], self._position[:, 1]
@@ -175,7 +167,7 @@ class PointMassBatch(BatchEnv):
                 trace.extend((float(x), float(y)) for x, y in self._position[1:-1, :, i])
             trace.append((float(self._position[-1, 0, i]), float(self._position[-1, 1, i])))
 
-    def _render_copy(self, index: int) -> NDArray[np.uint8]:
+    def _render_copy(self, index: int) -> Picture:
         return draw(self._traces[index], self._clipped[index], bool(self._terminated[index]))
 
     def _physics_state(self) -> dict[str, Any]:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from pacebench.envs.base import Floats
+from pacebench.envs.arrays import Floats
+from pacebench.envs.point_mass.arena import DRIVE, GOAL, MAX_FORCE, SUBSTEPS, TIME_STEP
 
-_CONTROL_STEP = 0.1
-_ACCELERATION = 15.0
+_CONTROL_STEP = SUBSTEPS * TIME_STEP
+_ACCELERATION = DRIVE * MAX_FORCE
 _BRAKING = 0.5 * _ACCELERATION
 _TIME_CONSTANT = 0.2
 _WAIT_HEIGHT = 0.35
 _CLEARANCE = 0.1
 _GATE_SHARE = 0.7
-_GOAL_Y = -3.0
 
 
 def steer_through_gate(position: Floats, velocity: Floats, contexts: Floats) -> Floats:
@@ -33,12 +33,12 @@ def steer_through_gate(position: Floats, velocity: Floats, contexts: Floats) -> 
     above = y > 0.0
     aligned = np.abs(_arrival(position, velocity, gate) - gate) < 0.5 * width * _GATE_SHARE
     x_target = np.where(y > -_CLEARANCE, gate, 0.0)
-    y_target = np.where(above & ~aligned, _WAIT_HEIGHT, _GOAL_Y)
+    y_target = np.where(above & ~aligned, _WAIT_HEIGHT, GOAL[1])
     error = np.stack([x_target, y_target]) - position
     speed = np.minimum(np.sqrt(2.0 * _BRAKING * np.abs(error)), np.abs(error) / _TIME_CONSTANT)
     wanted = (np.sign(error) * speed - velocity) / _CONTROL_STEP
-    force: Floats = (wanted + friction * velocity) / 1.5
-    return np.clip(force, -10.0, 10.0).T
+    force: Floats = (wanted + friction * velocity) / DRIVE
+    return np.clip(force, -MAX_FORCE, MAX_FORCE).T
 
 
 def _arrival(position: Floats, velocity: Floats, gate: Floats) -> Floats:

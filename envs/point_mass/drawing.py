@@ -6,20 +6,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pacebench.envs.base import Floats
+from pacebench.envs.arrays import Floats, Picture
+from pacebench.envs.point_mass.arena import ARENA, GOAL, GOAL_RADIUS
 
 if TYPE_CHECKING:
     from PIL.ImageDraw import ImageDraw
 
 SIZE = 480
-_ARENA = 4.0
 _MARGIN = 0.3
-_GOAL = (0.0, -3.0)
 # Drawn three times as large and scaled down, which smooths every edge.
 _OVERSAMPLING = 3
-_SCALE = SIZE * _OVERSAMPLING / (2 * (_ARENA + _MARGIN))
+_SCALE = SIZE * _OVERSAMPLING / (2 * (ARENA + _MARGIN))
 
 _PAPER, _FLOOR, _GRID = (255, 255, 255), (245, 246, 248), (228, 231, 236)
 _WALL, _GATE = (60, 66, 78), (46, 160, 103)
@@ -28,7 +26,7 @@ _PATH_OLD, _PATH_NEW = np.array([190, 208, 240]), np.array([31, 87, 190])
 _MASS, _CRASH, _START = (20, 58, 140), (208, 52, 44), (160, 166, 178)
 
 
-def draw(trace: Sequence[tuple[float, float]], context: Floats, crashed: bool) -> NDArray[np.uint8]:
+def draw(trace: Sequence[tuple[float, float]], context: Floats, crashed: bool) -> Picture:
     """Draws the arena, the wall with its gate, the goal and the way so far.
 
     Args:
@@ -44,7 +42,7 @@ def draw(trace: Sequence[tuple[float, float]], context: Floats, crashed: bool) -
     pen = ImageDraw.Draw(image)
     _draw_arena(pen)
     _draw_wall(pen, float(context[0]), float(context[1]))
-    _disc(pen, _GOAL, 0.25, fill=_GOAL_FILL, outline=_GOAL_EDGE, width=0.035)
+    _disc(pen, (GOAL[0], GOAL[1]), GOAL_RADIUS, fill=_GOAL_FILL, outline=_GOAL_EDGE, width=0.035)
     _disc(pen, trace[0], 0.1, outline=_START, width=0.035)
     _draw_path(pen, trace)
     if crashed:
@@ -56,7 +54,7 @@ def draw(trace: Sequence[tuple[float, float]], context: Floats, crashed: bool) -
 
 def _pixel(point: tuple[float, float]) -> tuple[float, float]:
     x, y = point
-    return (x + _ARENA + _MARGIN) * _SCALE, (_ARENA + _MARGIN - y) * _SCALE
+    return (x + ARENA + _MARGIN) * _SCALE, (ARENA + _MARGIN - y) * _SCALE
 
 
 def _box(x0: float, y0: float, x1: float, y1: float) -> list[tuple[float, float]]:
@@ -64,20 +62,20 @@ def _box(x0: float, y0: float, x1: float, y1: float) -> list[tuple[float, float]
 
 
 def _draw_arena(pen: ImageDraw) -> None:
-    pen.rectangle(_box(-_ARENA, -_ARENA, _ARENA, _ARENA), fill=_FLOOR)
-    for tick in range(-int(_ARENA) + 1, int(_ARENA)):
-        pen.line([_pixel((tick, -_ARENA)), _pixel((tick, _ARENA))], fill=_GRID, width=2)
-        pen.line([_pixel((-_ARENA, tick)), _pixel((_ARENA, tick))], fill=_GRID, width=2)
-    pen.rectangle(_box(-_ARENA, -_ARENA, _ARENA, _ARENA), outline=_WALL, width=_width(0.03))
+    pen.rectangle(_box(-ARENA, -ARENA, ARENA, ARENA), fill=_FLOOR)
+    for tick in range(-int(ARENA) + 1, int(ARENA)):
+        pen.line([_pixel((tick, -ARENA)), _pixel((tick, ARENA))], fill=_GRID, width=2)
+        pen.line([_pixel((-ARENA, tick)), _pixel((ARENA, tick))], fill=_GRID, width=2)
+    pen.rectangle(_box(-ARENA, -ARENA, ARENA, ARENA), outline=_WALL, width=_width(0.03))
 
 
 def _draw_wall(pen: ImageDraw, gate: float, width: float) -> None:
-    left, right = max(gate - width / 2, -_ARENA), min(gate + width / 2, _ARENA)
+    left, right = max(gate - width / 2, -ARENA), min(gate + width / 2, ARENA)
     thickness = 0.07
-    if left > -_ARENA:
-        pen.rectangle(_box(-_ARENA, -thickness, left, thickness), fill=_WALL)
-    if right < _ARENA:
-        pen.rectangle(_box(right, -thickness, _ARENA, thickness), fill=_WALL)
+    if left > -ARENA:
+        pen.rectangle(_box(-ARENA, -thickness, left, thickness), fill=_WALL)
+    if right < ARENA:
+        pen.rectangle(_box(right, -thickness, ARENA, thickness), fill=_WALL)
     for post in (left, right):
         pen.rectangle(_box(post - 0.035, -0.17, post + 0.035, 0.17), fill=_GATE)
 

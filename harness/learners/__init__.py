@@ -1,4 +1,4 @@
-"""Learners: what turns practice into a policy.
+"""Learners: the algorithms that turn experience into a policy.
 
 A learner is registered by name; outside packages add theirs in the entry-point group
 `pacebench.learners`. Importing this package imports no tensor library; training does.

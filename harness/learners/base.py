@@ -1,4 +1,7 @@
-"""What every learner says about itself, without importing a tensor library to say it."""
+"""What learners and training share, and what every learner says about itself.
+
+Nothing here imports a tensor library.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -15,6 +19,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
 from pacebench import envs
+from pacebench.envs.arrays import Bools, Floats
 from pacebench.harness.seeding import RunSeed
 
 if TYPE_CHECKING:
@@ -22,8 +27,7 @@ if TYPE_CHECKING:
 
     from pacebench.harness.learners.clock import Clock
 
-Floats = NDArray[np.float64]
-Bools = NDArray[np.bool_]
+Floats32 = NDArray[np.float32]
 
 
 class EnvStep(NamedTuple):
@@ -83,10 +87,10 @@ class Agents(Protocol):
     def values(self, agent: int, obs: Floats) -> Floats:
         """Returns the critic's values (M,) of one agent, on the scale of the environment."""
 
-    def policy(self, agent: int) -> dict[str, NDArray[np.float32]]:
+    def policy(self, agent: int) -> dict[str, Floats32]:
         """Returns the parameters that acting needs, by name."""
 
-    def load_policy(self, agent: int, arrays: dict[str, NDArray[np.float32]]) -> None:
+    def load_policy(self, agent: int, arrays: dict[str, Floats32]) -> None:
         """Takes the parameters that `policy` returned."""
 
     def state(self, agent: int) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
@@ -105,7 +109,7 @@ class LearnerCapabilities:
     Attributes:
         batched_seeds: Trains several seeds in one tensor program.
         critic: Has a state value, so that `value_signal: critic` is possible.
-        checkpoints: Can be continued bit by bit from the middle of a run; where it cannot, an
+        checkpoints: A run can be continued bit for bit from its middle; where it cannot, an
             interrupted run starts again.
         on_policy: Learns from the rollout of the current policy alone.
     """
@@ -143,14 +147,16 @@ class Learner(ABC):
     def defaults(cls, setup: str) -> dict[str, Any]:
         """Returns the parameters for one setup, chosen on its initial distribution alone.
 
-        A setup that practises the same thing as another (it differs in its target alone) shares
-        its settings; one for which nothing was chosen gets the learner's own defaults. γ is always
-        the setup's.
+        A setup that differs from another in its target alone shares its settings; one for which
+        nothing was chosen gets the learner's own defaults. γ is always the setup's.
         """
         spec = envs.setup(setup)
         chosen: dict[str, Any] = {}
         for name, by_learner in recorded_settings().items():
-            if cls.name in by_learner and (name == setup or _same_practice(name, spec)):
+            same = name == setup or (
+                name in envs.names() and _initial_task(envs.setup(name)) == _initial_task(spec)
+            )
+            if same and cls.name in by_learner:
                 chosen = by_learner[cls.name]["params"]
                 if name == setup:
                     break
@@ -164,7 +170,7 @@ class Learner(ABC):
     @classmethod
     @abstractmethod
     def copies(cls, params: Any) -> int:
-        """Returns the environment copies that each seed practises in."""
+        """Returns the number of environment copies that each seed trains in."""
 
     @classmethod
     @abstractmethod
@@ -178,24 +184,17 @@ class Learner(ABC):
         """Makes freshly initialised agents, one per seed; imports what is heavy."""
 
 
-def _same_practice(name: str, spec: envs.Setup) -> bool:
-    """Says whether a setup's initial distribution is the same task as another's."""
-    if name not in envs.names():
-        return False
-    other = envs.setup(name)
-    return all(
-        getattr(other, field) == getattr(spec, field)
-        for field in (
-            "environment",
-            "initial_mean",
-            "initial_variance",
-            "lower",
-            "upper",
-            "visible",
-            "gamma",
-            "horizon",
-        )
-    )
+# What a setup's task on its initial distribution depends on: all but its target and threshold.
+_initial_task = attrgetter(
+    "environment",
+    "initial_mean",
+    "initial_variance",
+    "lower",
+    "upper",
+    "visible",
+    "gamma",
+    "horizon",
+)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Where the time goes."""
+"""The seconds that each phase of training takes."""
 
 from __future__ import annotations
 

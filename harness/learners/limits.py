@@ -1,11 +1,11 @@
-"""Beyond what a run counts as diverged: numbers that are finite and mean nothing any more."""
+"""Beyond these limits a run counts as diverged: its numbers are finite but mean nothing."""
 
 from __future__ import annotations
 
 # No healthy network of tanh or rectified units has such parameters; one on its way to overflow has.
-PARAMETER = 1e6
-# Clipping makes a step of any gradient look harmless. Returns in single precision have seven
+MAX_PARAMETER = 1e6
+# Clipping makes a step along any gradient look harmless. Returns in single precision have seven
 # digits, so an error of this size has lost all that could be learned from.
-GRADIENT = 1e8
+MAX_GRADIENT_NORM = 1e8
 # A squared error, for learners that report their loss and not its gradient.
-LOSS = GRADIENT**2
+MAX_LOSS = MAX_GRADIENT_NORM**2

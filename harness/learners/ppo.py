@@ -24,7 +24,7 @@ Width = Annotated[int, Field(ge=1, le=4096)]
 class PPOParams(LearnerParams):
     """Hyperparameters of PPO; names, defaults and meanings are those of Stable-Baselines3.
 
-    But for `n_steps`, which is theirs divided by `n_envs`: 2048 steps per rollout over all copies.
+    The exception is `n_steps`, theirs divided by `n_envs`: 2048 steps per rollout over all copies.
     `n_envs` is what a Stable-Baselines3 script passes to the vectorised environment, `net_arch` to
     `log_std_init` what it passes as `policy_kwargs` (`activation` names its `activation_fn`);
     `norm_obs` to `clip_reward` are `VecNormalize`'s.

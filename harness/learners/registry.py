@@ -1,4 +1,4 @@
-"""Which learners there are."""
+"""The names of learners, ours and those of outside packages."""
 
 from __future__ import annotations
 
@@ -24,25 +24,7 @@ def register(name: str) -> Callable[[L], L]:
     return add
 
 
-def unregister(name: str) -> None:
-    """Forgets a learner that was registered by hand."""
-    _registry.unregister(name)
-
-
-def get(name: str) -> type[Learner]:
-    """Returns a learner class.
-
-    Raises:
-        UnknownNameError: There is none of this name; the message offers the nearest.
-    """
-    return _registry.get(name)
-
-
-def names() -> list[str]:
-    """Returns the names of all learners, ours first."""
-    return _registry.names()
-
-
-def origin(name: str) -> str:
-    """Returns the distribution that `name` comes from."""
-    return _registry.origin(name)
+get = _registry.get
+names = _registry.names
+origin = _registry.origin
+unregister = _registry.unregister

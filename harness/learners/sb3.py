@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from pacebench.harness.learners.base import Learner, LearnerCapabilities, LearnerParams
-from pacebench.harness.learners.ppo import PPO, PPOParams
+from pacebench.harness.learners.ppo import PPO, Positive, PPOParams, Share
 from pacebench.harness.learners.registry import register
 from pacebench.harness.seeding import RunSeed
 
@@ -17,15 +17,13 @@ if TYPE_CHECKING:
 
     from pacebench.harness.learners.base import Agents
 
-Positive = Annotated[float, Field(gt=0)]
-
 
 class SACParams(LearnerParams):
     """Hyperparameters of SAC; names, defaults and meanings are those of Stable-Baselines3.
 
-    But for two: `buffer_size` is a fifth of theirs, since runs are short and workers share a
-    machine's memory; and `look_every` is ours: after so many steps of each copy an off-policy
-    learner lets the curriculum and the evaluation have a look, as a rollout does for PPO.
+    There are two exceptions: `buffer_size` is a fifth of theirs, since runs are short and workers
+    share a machine's memory; and `look_every` is ours: an iteration, after which the curriculum may
+    be updated and the policy evaluated, is that many steps of each copy.
     """
 
     learning_rate: Positive = 3e-4
@@ -35,7 +33,7 @@ class SACParams(LearnerParams):
     learning_starts: int = Field(default=100, ge=0)
     batch_size: int = Field(default=256, ge=1)
     tau: float = Field(default=0.005, gt=0, le=1)
-    gamma: float = Field(default=0.99, ge=0, le=1)
+    gamma: Share = 0.99
     train_freq: int = Field(default=1, ge=1)
     gradient_steps: int = Field(default=1, ge=-1)
     ent_coef: Literal["auto"] | float = "auto"
@@ -55,7 +53,6 @@ class SB3PPO(PPO):
     """Stable-Baselines3's PPO on our batched environments: the reference for `ppo`."""
 
     doc: ClassVar[str] = "Stable-Baselines3's PPO, one seed at a time: the reference for 'ppo'."
-    Params: ClassVar[type[LearnerParams]] = PPOParams
     capabilities: ClassVar[LearnerCapabilities] = LearnerCapabilities(
         batched_seeds=False, critic=True, checkpoints=True, on_policy=True
     )

@@ -16,20 +16,22 @@ from pacebench.harness.seeding import RunRole, RunSeed
 class GlobalStreams:
     """PyTorch's and NumPy's global generators, kept for one agent.
 
-    Stable-Baselines3 draws from them. Each agent gets its own state of both, put in place while
-    the agent works and taken out again, so that nothing outside is disturbed or disturbs.
+    Stable-Baselines3 draws from them. Each agent gets its own state of both, put in place while the
+    agent works and taken out again: what it draws depends on its seed alone, and the rest of the
+    process does not notice.
     """
 
     def __init__(self, seed: RunSeed) -> None:
-        words = [
-            seed.sequence(role).generate_state(1)[0] for role in (RunRole.INIT, RunRole.MINIBATCH)
-        ]
-        self._torch = torch.Generator().manual_seed(int(words[0])).get_state()
-        self._numpy: Any = np.random.RandomState(int(words[1])).get_state()
+        init, minibatch = (
+            int(seed.sequence(role).generate_state(1)[0])
+            for role in (RunRole.INIT, RunRole.MINIBATCH)
+        )
+        self._torch = torch.Generator().manual_seed(init).get_state()
+        self._numpy: Any = np.random.RandomState(minibatch).get_state()
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Lets the global generators be the agent's."""
+        """Puts the agent's state into the global generators for the time of the context."""
         outer = torch.get_rng_state(), np.random.get_state()  # noqa: NPY002
         torch.set_rng_state(self._torch)
         np.random.set_state(self._numpy)  # noqa: NPY002

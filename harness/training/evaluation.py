@@ -8,43 +8,27 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pacebench import curricula, envs
+from pacebench.envs.arrays import Floats
 from pacebench.harness.learners.base import Agents
 from pacebench.harness.records import EVALUATION_COLUMNS
 from pacebench.harness.seeding import RunRole, RunSeed, StudyRole, study_sequence
 from pacebench.harness.study.specs import EvaluationCell
-
-Floats = NDArray[np.float64]
+from pacebench.harness.training.non_finite import zero_non_finite
 
 # Children of the study's EPISODES stream.
 _TARGET, _INITIAL, _EPISODES = 0, 1, 2
-# The initial and the current distribution are looked at, not scored: fewer episodes will do.
+# The initial and the current distribution are watched, not scored: fewer episodes will do.
 SIDE_CONTEXTS = 20
 
 
-@dataclass(frozen=True)
-class EvaluationResult:
-    """What an evaluation found.
-
-    Attributes:
-        columns: `EVALUATION_COLUMNS` by seed position, of the seeds whose numbers are sound.
-        broken: Why a seed could not be evaluated, by its position.
-    """
-
-    columns: dict[int, dict[str, list[Any]]]
-    broken: dict[int, str]
-
-
-@dataclass(frozen=True)
-class EpisodeBlock:
-    """Episodes of one distribution with one kind of policy: rows `start` to `stop` of a seed."""
-
-    distribution: str
-    policy: str
-    start: int
-    stop: int
+def distributions(setup: envs.Setup) -> tuple[curricula.Gaussian, curricula.Gaussian]:
+    """Returns the target and the initial distribution of a setup."""
+    return (
+        curricula.Gaussian(setup.target_mean, setup.target_variance),
+        curricula.Gaussian(setup.initial_mean, setup.initial_variance),
+    )
 
 
 def held_out_contexts(
@@ -58,39 +42,44 @@ def held_out_contexts(
     Args:
         setup: The task.
         evaluation: How many contexts, and the root seed.
-        distribution: `target` or `initial`.
+        distribution: `target`, or `initial`, which gets at most `SIDE_CONTEXTS`.
     """
     key = {"target": _TARGET, "initial": _INITIAL}[distribution]
-    gaussian = distributions(setup)[key]
-    count = evaluation.contexts if distribution == "target" else side_contexts(evaluation)
+    count = evaluation.contexts
+    if distribution == "initial":
+        count = min(SIDE_CONTEXTS, count)
     rng = np.random.default_rng(study_sequence(evaluation.root, StudyRole.EPISODES, key))
-    return gaussian.sample(count, rng)
+    return distributions(setup)[key].sample(count, rng)
 
 
 def evaluation_digest(setup: envs.Setup, evaluation: EvaluationCell) -> str:
     """Returns a hash of the held-out contexts and of the seed of every episode."""
-    parts = [held_out_contexts(setup, evaluation, name) for name in ("target", "initial")]
+    contexts = [held_out_contexts(setup, evaluation, name) for name in ("target", "initial")]
     seeds = [_episode_seed(evaluation, i).generate_state(4) for i in range(evaluation.contexts)]
-    return hashlib.sha256(
-        b"".join(part.tobytes() for part in (*parts, np.stack(seeds)))
-    ).hexdigest()
+    parts = (*contexts, np.stack(seeds))
+    return hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
 
 
-def distributions(setup: envs.Setup) -> tuple[curricula.Gaussian, curricula.Gaussian]:
-    """Returns the target and the initial distribution of a setup."""
-    return (
-        curricula.Gaussian(setup.target_mean, setup.target_variance),
-        curricula.Gaussian(setup.initial_mean, setup.initial_variance),
-    )
+def empty_evaluations() -> dict[str, list[Any]]:
+    """Returns the columns of an evaluation without episodes."""
+    return {name: [] for name in EVALUATION_COLUMNS}
 
 
-def side_contexts(evaluation: EvaluationCell) -> int:
-    """Returns on how many contexts the initial and the current distribution are looked at."""
-    return min(SIDE_CONTEXTS, evaluation.contexts)
+@dataclass(frozen=True)
+class EvaluationResult:
+    """What an evaluation found.
+
+    Attributes:
+        columns: `EVALUATION_COLUMNS` by seed position, of the seeds whose numbers are all finite.
+        broken: Why a seed could not be evaluated, by its position.
+    """
+
+    columns: dict[int, dict[str, list[Any]]]
+    broken: dict[int, str]
 
 
 class Evaluator:
-    """Examines the policies of S seeds, and leaves no trace in their training.
+    """Evaluates the policies of S seeds, and leaves no trace in their training.
 
     The environment streams belong to the study and are indexed by context, so all methods and all
     seeds face the same contexts with the same episode seeds. The noise of stochastic policies and
@@ -104,25 +93,21 @@ class Evaluator:
         self.setup, self.seeds = setup, seeds
         self._target = held_out_contexts(setup, evaluation, "target")
         self._initial = held_out_contexts(setup, evaluation, "initial")
-        side = len(self._initial)
-        self.blocks = _stacked(
-            ("target", "deterministic", len(self._target)),
-            ("target", "stochastic", len(self._target)),
-            ("initial", "deterministic", side),
-            ("current", "deterministic", side),
-        )
-        self.episodes = self.blocks[-1].stop
+        n, side = len(self._target), len(self._initial)
+        # Columns that tell the M episodes of a seed apart: four blocks, one after the other.
+        self._labels: dict[str, list[Any]] = {
+            "distribution": ["target"] * 2 * n + ["initial"] * side + ["current"] * side,
+            "policy": ["deterministic"] * n + ["stochastic"] * n + ["deterministic"] * 2 * side,
+            "context": [*range(n), *range(n), *range(side), *range(side)],
+        }
+        self._stochastic = slice(n, 2 * n)
         # Episode i of a block has seed i, whichever block it is in.
-        self._episode_seeds = [
-            _episode_seed(evaluation, i)
-            for block in self.blocks
-            for i in range(block.stop - block.start)
-        ]
+        self._episode_seeds = [_episode_seed(evaluation, i) for i in self._labels["context"]]
 
     def evaluate(
         self,
         agents: Agents,
-        paced: Sequence[curricula.Curriculum],
+        current: Sequence[curricula.Curriculum],
         point: int,
         step: int,
         rows: Sequence[int],
@@ -131,109 +116,69 @@ class Evaluator:
 
         Args:
             agents: The agents.
-            paced: Each seed's curriculum, for its current distribution.
+            current: Each seed's curriculum, for its current distribution.
             point: Number of the point on the grid.
             step: The point of the grid, in environment steps.
-            rows: Seeds to report on; the others' rows are computed and dropped.
+            rows: Seeds to report on; the others' episodes are played and dropped.
         """
-        count, m, d = agents.count, self.episodes, self.setup.dim
-        stochastic = self.blocks[1]
-        rngs = [_generator(seed, point) for seed in self.seeds]
-        contexts = np.empty((count, m, d))
-        for k, rng in enumerate(rngs):
-            current = paced[k].sample(len(self._initial), rng)
-            contexts[k] = np.concatenate([self._target, self._target, self._initial, current])
-        flat = contexts.reshape(count * m, d)
-        # Copies that are done begin again, unheard, until the last one is.
-        env = envs.make_batch(
-            self.setup, count * m, self._episode_seeds * count, lambda done: flat[done]
+        count, m = agents.count, len(self._episode_seeds)
+        total = count * m
+        rngs = [seed.generator(RunRole.EVALUATION, point) for seed in self.seeds]
+        drawn = [c.sample(len(self._initial), rng) for c, rng in zip(current, rngs, strict=True)]
+        contexts = np.concatenate(
+            [part for own in drawn for part in (self._target, self._target, self._initial, own)]
         )
-        obs = env.reset(flat).reshape(count, m, -1)
+        # Copies that are done begin again, unrecorded, until the last one is done.
+        env = envs.make_batch(
+            self.setup, total, self._episode_seeds * count, lambda done: contexts[done]
+        )
+        obs = env.reset(contexts)
         noise = np.zeros((count, m, *env.action_space.shape))
-        returns, discounted = np.zeros(count * m), np.zeros(count * m)
-        success = np.zeros(count * m, dtype=np.bool_)
-        length = np.zeros(count * m, dtype=np.int64)
-        running = np.ones(count * m, dtype=np.bool_)
-        discount = 1.0
+        returns, discounted, discount = np.zeros(total), np.zeros(total), 1.0
+        success, length = np.zeros(total, dtype=np.bool_), np.zeros(total, dtype=np.int64)
+        running = np.ones(total, dtype=np.bool_)
         broken: dict[int, str] = {}
+
+        def check(what: str, array: Floats) -> None:
+            for i in zero_non_finite(array):
+                if running[i]:
+                    broken.setdefault(i // m, f"An evaluation met a non-finite {what}.")
+
         while running.any():
-            for k, rng in enumerate(rngs):
-                part = noise[k, stochastic.start : stochastic.stop]
-                part[:] = rng.standard_normal(part.shape)
-            actions = agents.act(obs, noise).reshape(count * m, -1)
-            _mend("action", actions, running, m, broken)
-            flat_obs, reward, terminated, truncated, info = env.step(actions)
-            _mend("reward", reward, running, m, broken)
+            for own, rng in zip(noise, rngs, strict=True):
+                own[self._stochastic] = rng.standard_normal(own[self._stochastic].shape)
+            actions = agents.act(obs.reshape(count, m, -1), noise).reshape(total, -1)
+            check("action", actions)
+            obs, reward, terminated, truncated, info = env.step(actions)
+            check("reward", reward)
             returns[running] += reward[running]
             discounted[running] += discount * reward[running]
+            discount *= self.setup.gamma
             length[running] += 1
             ended = running & (terminated | truncated)
             success[ended] = info["success"][ended]
             running &= ~ended
-            _mend("observation", flat_obs, running, m, broken)
+            check("observation", obs)
             if ended.any():
                 env.dismiss(np.flatnonzero(ended))
-            discount *= self.setup.gamma
-            obs = flat_obs.reshape(count, m, -1)
         env.close()
-        columns = {
+        measured = {
             "return": returns,
             "discounted_return": discounted,
             "success": success,
             "length": length,
         }
-        found = {
-            k: self._columns(step, {n: c.reshape(count, m)[k] for n, c in columns.items()})
+        columns = {
+            k: {
+                "step": [step] * m,
+                **self._labels,
+                **{name: column[k * m : (k + 1) * m].tolist() for name, column in measured.items()},
+            }
             for k in rows
             if k not in broken
         }
-        return EvaluationResult(found, {k: reason for k, reason in broken.items() if k in rows})
-
-    def _columns(self, step: int, found: dict[str, NDArray[Any]]) -> dict[str, list[Any]]:
-        columns = empty_evaluations()
-        for block in self.blocks:
-            n = block.stop - block.start
-            columns["step"] += [step] * n
-            columns["distribution"] += [block.distribution] * n
-            columns["policy"] += [block.policy] * n
-            columns["context"] += list(range(n))
-            for name, column in found.items():
-                columns[name] += column[block.start : block.stop].tolist()
-        return columns
-
-
-def _mend(
-    what: str, array: Floats, heard: NDArray[np.bool_], episodes: int, broken: dict[int, str]
-) -> None:
-    """Blames the seeds whose numbers are not finite, and lets the episodes of the others go on."""
-    # A sum is finite only if all its terms are, and costs less than asking each of them.
-    if np.isfinite(array.sum()):
-        return
-    bad = ~np.isfinite(array)
-    for i in np.flatnonzero(bad.reshape(len(array), -1).any(axis=1) & heard).tolist():
-        broken.setdefault(i // episodes, f"An evaluation met a non-finite {what}.")
-    array[bad] = 0.0
-
-
-def empty_evaluations() -> dict[str, list[Any]]:
-    """Returns the columns of an evaluation without episodes."""
-    return {name: [] for name in EVALUATION_COLUMNS}
+        return EvaluationResult(columns, {k: broken[k] for k in rows if k in broken})
 
 
 def _episode_seed(evaluation: EvaluationCell, index: int) -> np.random.SeedSequence:
     return study_sequence(evaluation.root, StudyRole.EPISODES, _EPISODES, index)
-
-
-def _generator(seed: RunSeed, point: int) -> np.random.Generator:
-    parent = seed.sequence(RunRole.EVALUATION)
-    return np.random.default_rng(
-        np.random.SeedSequence(parent.entropy, spawn_key=(*parent.spawn_key, point))
-    )
-
-
-def _stacked(*blocks: tuple[str, str, int]) -> list[EpisodeBlock]:
-    placed, start = [], 0
-    for distribution, policy, n in blocks:
-        placed.append(EpisodeBlock(distribution, policy, start, start + n))
-        start += n
-    return placed

@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 
 from pacebench.harness.learners.clock import Clock
-from pacebench.harness.records import Checkpoint, Hooks, RunResult, Status
+from pacebench.harness.records import UPDATE_COLUMNS, Checkpoint, Hooks, RunResult, Status
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.training.checkpoints import pack, unpack
 from pacebench.harness.training.evaluation import Evaluator, empty_evaluations
 from pacebench.harness.training.resolved import ResolvedCell
-from pacebench.harness.training.scheduler import empty_updates
 from pacebench.harness.training.training_envs import TrainingEnvs
 
 
@@ -24,7 +23,8 @@ class TrainingBatch:
     """Seeds of one cell that train in lockstep, all at the same iteration.
 
     Attributes:
-        results: What has ended, by position.
+        iteration: Rollouts collected, and so policy updates done, by each running seed.
+        results: The results of the seeds that have ended, by position in the batch.
     """
 
     def __init__(
@@ -37,18 +37,20 @@ class TrainingBatch:
         self.resolved, self.seeds, self.hooks = resolved, seeds, hooks
         self.clock = Clock()
         self.results: dict[int, RunResult] = {}
-        probe = resolved.spaces()
-        observation = int(probe.observation_space.shape[0])
-        self.schedulers = [resolved.scheduler(seed, observation) for seed in seeds]
+        self.schedulers = [resolved.scheduler(seed) for seed in seeds]
         self.envs = TrainingEnvs(resolved.setup, seeds, self.schedulers, resolved.copies)
         self.agents = resolved.learner.build(
-            resolved.cell.learner.params, probe.observation_space, probe.action_space, seeds
+            resolved.cell.learner.params,
+            self.envs.observation_space,
+            self.envs.action_space,
+            seeds,
         )
         self.evaluator = Evaluator(resolved.setup, resolved.cell.evaluation, seeds)
         self.evaluations = [empty_evaluations() for _ in seeds]
         self.earlier: list[dict[str, float]] = [{} for _ in seeds]
         self.iteration = 0
-        # A grid point has passed and the checkpoint that it asks for is not written yet.
+        # Seeds that were evaluated since their copies last restarted: a checkpoint, which holds no
+        # physics, can be written when they restart next.
         self.unsaved = [False] * len(seeds)
         for k, checkpoint in enumerate(checkpoints):
             if checkpoint is not None:
@@ -59,104 +61,96 @@ class TrainingBatch:
         """Positions of the seeds that have not ended."""
         return [k for k in range(len(self.seeds)) if k not in self.results]
 
-    def train(self) -> list[RunResult]:
-        """Trains until the budget is used up or the hooks ask to stop."""
-        resolved = self.resolved
-        if self.iteration == 0:
-            self._evaluate()
-        while self.running and self.iteration < resolved.iterations:
-            self.advance()
-            self._evaluate()
-            self.hooks.progress(resolved.rollout_steps * len(self.running))
-            if self.iteration < resolved.iterations:
-                stopping = self.hooks.should_stop()
-                self._save(everything=stopping)
-                if stopping:
-                    break
-        else:
-            for k in self.running:
-                self._finish(k, Status.OK, "")
-        return [self.results[k] for k in sorted(self.results)]
-
-    def advance(self) -> None:
-        """Does one iteration: rollout, policy update, curriculum update where one is due."""
-        self._begin_cohorts()
-        self.agents.iterate(self.envs, self.clock)
-        self.iteration += 1
-        self._end_diverged()
-        with self.clock.phase("curriculum"):
-            self._update_curricula()
-
-    def _begin_cohorts(self) -> None:
-        rows = []
-        for k in self.running:
-            scheduler = self.schedulers[k]
-            collect = scheduler.wants_restart(self.iteration)
-            # Where no cohort begins, the copies restart after a grid point all the same: the
-            # checkpoint written there holds no physics.
-            if collect or self.iteration == 0 or (self.unsaved[k] and not scheduler.collecting):
-                rows.append(k)
-                self.unsaved[k] = False
-            if collect:
-                scheduler.open_cohort()
-        with self.clock.phase("rollout"):
-            self.envs.restart(rows if self.iteration else list(range(len(self.seeds))))
-
-    def _end_diverged(self) -> None:
-        for k, reason in self.agents.diverged.items():
-            if k not in self.results:
-                self._finish(k, Status.DIVERGED, reason)
-
-    def _update_curricula(self) -> None:
-        for k in self.running:
-            scheduler = self.schedulers[k]
-            if not scheduler.complete:
-                continue
-            try:
-                scheduler.update(self.iteration, self.env_steps, partial(self.agents.values, k))
-            except Exception as error:  # noqa: BLE001 - one seed's curriculum must not end the others
-                self._finish(k, Status.CRASHED, f"The curriculum's update failed: {error}")
-
     @property
     def env_steps(self) -> int:
         """Environment steps that each running seed has consumed."""
         return self.iteration * self.resolved.rollout_steps
 
-    def _evaluate(self) -> None:
-        due = [
-            (point, step)
-            for point, (step, iteration) in enumerate(self.resolved.grid)
-            if iteration == self.iteration
-        ]
-        if not due or not self.running:
-            return
-        paced = [scheduler.curriculum for scheduler in self.schedulers]
-        with self.clock.phase("evaluation"):
-            for point, step in due:
-                found = self.evaluator.evaluate(self.agents, paced, point, step, self.running)
-                for k, columns in found.columns.items():
-                    for name, column in columns.items():
-                        self.evaluations[k][name] += column
-                for k, reason in found.broken.items():
-                    self._finish(k, Status.DIVERGED, reason)
-        for k in self.running:
-            self.unsaved[k] = True
+    def train(self) -> list[RunResult]:
+        """Trains until the budget is used up or the hooks ask to stop."""
+        last = self.resolved.iterations
+        if self.iteration == 0:
+            self._evaluate()
+        while self.running and self.iteration < last:
+            self.advance()
+            self._evaluate()
+            self.hooks.progress(self.resolved.rollout_steps * len(self.running))
+            if self.iteration < last:
+                stopping = self.hooks.should_stop()
+                self._save_checkpoints(stopping)
+                if stopping:
+                    break
+        if self.iteration >= last:
+            for k in self.running:
+                self._finish(k, Status.OK)
+        return [self.results[k] for k in sorted(self.results)]
 
-    def _save(self, *, everything: bool) -> None:
+    def advance(self) -> None:
+        """Does one iteration: collect a rollout, update the policies, update the curricula."""
+        self._restart_copies()
+        self.agents.iterate(self.envs, self.clock)
+        self.iteration += 1
+        for k, reason in self.agents.diverged.items():
+            if k not in self.results:
+                self._finish(k, Status.DIVERGED, reason)
+        self._update_curricula()
+
+    def _restart_copies(self) -> None:
+        """Restarts the copies of the seeds that begin a cohort, or that a checkpoint waits for."""
+        rows = []
+        for k in self.running:
+            scheduler = self.schedulers[k]
+            begins_cohort = scheduler.wants_restart(self.iteration)
+            if begins_cohort or (self.unsaved[k] and not scheduler.collecting):
+                rows.append(k)
+                self.unsaved[k] = False
+            if begins_cohort:
+                scheduler.open_cohort()
+        # In the beginning all copies need a first episode, also those of seeds that have ended.
+        chosen = rows if self.iteration else list(range(len(self.seeds)))
+        with self.clock.phase("rollout"):
+            self.envs.restart(chosen)
+
+    def _update_curricula(self) -> None:
+        """Updates the curricula whose cohort of episodes has ended."""
+        with self.clock.phase("curriculum"):
+            for k in self.running:
+                scheduler = self.schedulers[k]
+                if not scheduler.complete:
+                    continue
+                critic = partial(self.agents.values, k)
+                try:
+                    scheduler.update(self.iteration, self.env_steps, critic)
+                except Exception as error:  # noqa: BLE001 - one seed's curriculum must not end the others
+                    self._finish(k, Status.CRASHED, f"The curriculum's update failed: {error}")
+
+    def _evaluate(self) -> None:
+        """Evaluates the running seeds if this iteration reaches points of the evaluation grid."""
+        for point, (step, iteration) in enumerate(self.resolved.grid):
+            if iteration != self.iteration or not self.running:
+                continue
+            with self.clock.phase("evaluation"):
+                current = [scheduler.curriculum for scheduler in self.schedulers]
+                found = self.evaluator.evaluate(self.agents, current, point, step, self.running)
+            for k, columns in found.columns.items():
+                for name, column in columns.items():
+                    self.evaluations[k][name] += column
+                self.unsaved[k] = True
+            for k, reason in found.broken.items():
+                self._finish(k, Status.DIVERGED, reason)
+
+    def _save_checkpoints(self, stopping: bool) -> None:
+        """Saves seeds whose copies are about to restart: after an evaluation, or before a stop."""
         if not self.resolved.learner.capabilities.checkpoints:
             return
         for k in self.running:
             scheduler = self.schedulers[k]
-            restarts = scheduler.wants_restart(self.iteration) or not scheduler.collecting
-            if restarts and (
-                self.unsaved[k] or (everything and scheduler.wants_restart(self.iteration))
-            ):
+            due = self.unsaved[k] or (stopping and scheduler.wants_restart(self.iteration))
+            if due and not scheduler.collecting:
                 self.hooks.save(self.seeds[k], self._checkpoint(k))
 
     def _checkpoint(self, k: int) -> Checkpoint:
         arrays, state = self.agents.state(k)
-        n = self.resolved.copies
-        streams = self.envs.streams[k * n : (k + 1) * n]
         return pack(
             step=self.env_steps,
             arrays=arrays,
@@ -166,24 +160,20 @@ class TrainingBatch:
                 "unsaved": self.unsaved[k],
                 "agent": state,
                 "scheduler": self.schedulers[k].state(),
-                "streams": [stream.bit_generator.state for stream in streams],
+                "streams": [rng.bit_generator.state for rng in self.envs.streams(k)],
                 "timings": self._timings(k),
             },
         )
 
     def _restore(self, k: int, checkpoint: Checkpoint) -> None:
-        arrays, evaluations = unpack(checkpoint)
+        arrays, self.evaluations[k] = unpack(checkpoint)
         state = checkpoint.state
         self.iteration = int(state["iteration"])
         self.unsaved[k] = bool(state["unsaved"])
         self.agents.load_state(k, arrays, state["agent"])
         self.schedulers[k].load_state(state["scheduler"])
-        n = self.resolved.copies
-        for stream, saved in zip(
-            self.envs.streams[k * n : (k + 1) * n], state["streams"], strict=True
-        ):
-            stream.bit_generator.state = saved
-        self.evaluations[k] = evaluations
+        for rng, saved in zip(self.envs.streams(k), state["streams"], strict=True):
+            rng.bit_generator.state = saved
         self.earlier[k] = dict(state["timings"])
 
     def _timings(self, k: int) -> dict[str, float]:
@@ -193,29 +183,29 @@ class TrainingBatch:
             for phase, seconds in self.clock.seconds.items()
         }
 
-    def _finish(self, k: int, status: Status, reason: str) -> None:
+    def _finish(self, k: int, status: Status, reason: str = "") -> None:
         result = RunResult(
             seed=self.seeds[k],
             status=status,
             reason=reason,
             env_steps=self.env_steps,
             evaluations=self.evaluations[k],
-            updates=self.schedulers[k].rows or empty_updates(),
+            updates=self.schedulers[k].rows or {name: [] for name in UPDATE_COLUMNS},
             timings=self._timings(k),
             policy=self.agents.policy(k) if status is Status.OK else {},
-            extras=facts(len(self.seeds)),
+            extras=_machine_facts(len(self.seeds)),
         )
         self.results[k] = result
         self.hooks.finished(result)
 
 
-def facts(batch: int) -> dict[str, Any]:
-    """Returns what else is worth knowing about where a run took place."""
+def _machine_facts(batch_size: int) -> dict[str, Any]:
     import torch
 
     return {
-        "batch_size": batch,
+        "batch_size": batch_size,
         "torch_threads": torch.get_num_threads(),
+        # The module `resource` is POSIX only, and its unit is the kibibyte on Linux only.
         "peak_memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
         "numpy": np.__version__,
         "torch": torch.__version__,

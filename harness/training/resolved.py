@@ -1,4 +1,4 @@
-"""A cell made concrete: its setup, its learner's parameters, its curricula."""
+"""A cell with its names looked up: its setup, its learner's parameters, its curriculum."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pacebench.harness.training.scheduler import CurriculumScheduler
 
 @dataclass(frozen=True)
 class ResolvedCell:
-    """What one cell asks to be trained.
+    """A cell, and what follows from it for training.
 
     Attributes:
         cell: The cell.
@@ -46,7 +46,8 @@ class ResolvedCell:
         """Resolves the names of a cell.
 
         Raises:
-            UserError: The value signal asks for a critic that is not there or cannot see.
+            UserError: The value signal is `critic`, but the learner has no critic of states, or
+                the critic cannot see the context.
         """
         setup = envs.setup(cell.setup)
         learner = learners.get(cell.learner.name)
@@ -75,10 +76,6 @@ class ResolvedCell:
             grid=tuple((step, -(-step // rollout)) for step in steps),
         )
 
-    def spaces(self) -> envs.BatchEnv:
-        """Returns the smallest batch of the setup, for its spaces."""
-        return envs.make_batch(self.setup, 1, 0)
-
     def curriculum(self) -> curricula.Curriculum:
         """Returns a fresh curriculum of the cell."""
         target, initial = distributions(self.setup)
@@ -93,12 +90,7 @@ class ResolvedCell:
             **chosen.options,
         )
 
-    def scheduler(self, seed: RunSeed, observation: int) -> CurriculumScheduler:
-        """Returns a fresh curriculum in the loop of one seed."""
-        return CurriculumScheduler(
-            self.curriculum(),
-            seed.generator(RunRole.CURRICULUM),
-            self.cell.schedule,
-            self.copies,
-            observation,
-        )
+    def scheduler(self, seed: RunSeed) -> CurriculumScheduler:
+        """Returns the scheduler of one seed, with a fresh curriculum."""
+        rng = seed.generator(RunRole.CURRICULUM)
+        return CurriculumScheduler(self.curriculum(), rng, self.cell.schedule, self.copies)

@@ -1,7 +1,7 @@
 """The curriculum in the loop of one seed: which episodes it learns from, and when.
 
-An update needs contexts drawn from the *current* distribution, and values that are no selection by
-outcome. Both are arranged here, by cohorts:
+An update needs contexts drawn from the *current* distribution, and episodes that are not selected
+by their outcome. Cohorts provide both:
 
 - A cohort begins with the iteration after which the next update is due: all copies of the seed
   restart, so that every running episode has its context from the current distribution.
@@ -22,10 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pacebench import curricula
-from pacebench.harness.records import UPDATE_COLUMNS
+from pacebench.envs.arrays import Floats
 from pacebench.harness.study.specs import ScheduleCell
 
-Floats = NDArray[np.float64]
 Critic = Callable[[Floats], Floats]
 
 
@@ -36,7 +35,7 @@ class Cohort:
         size: K.
         contexts: Their contexts (K, d).
         values: Their values (K,).
-        left_out: Episodes that ended outside of any cohort since the count was last reset.
+        left_out: Episodes outside of any cohort that ended since the last update.
     """
 
     def __init__(self, size: int, dim: int) -> None:
@@ -45,16 +44,16 @@ class Cohort:
         self.values = np.zeros(size)
         self.left_out = 0
         self._ended = np.zeros(size, dtype=np.bool_)
-        # A full cohort takes nobody in: this is how it is closed.
+        # Closed until `open` is called: a full cohort takes in no further episode.
         self._started = size
 
     def open(self) -> None:
-        """Counts episodes from here on; those running now belong to none."""
+        """Takes in the episodes that start from here on; those running now belong to none."""
         self._started = 0
         self._ended[:] = False
 
     def begin(self) -> int:
-        """Notes the start of an episode; returns its number, −1 if it does not belong."""
+        """Notes the start of an episode; returns its number in the cohort, −1 if it is full."""
         if self._started >= self.size:
             return -1
         self._started += 1
@@ -82,7 +81,7 @@ class CurriculumScheduler:
         rng: The stream that contexts are drawn from.
         cohort: The episodes of the next update.
         collecting: Whether the cohort is under way.
-        rows: Columns of the records of all updates so far.
+        rows: One column per field of the records of all updates so far; empty before the first.
     """
 
     def __init__(
@@ -91,13 +90,13 @@ class CurriculumScheduler:
         rng: np.random.Generator,
         schedule: ScheduleCell,
         copies: int,
-        observation: int,
     ) -> None:
         self.curriculum, self.rng, self.schedule = curriculum, rng, schedule
         self.cohort = Cohort(max(schedule.min_episodes, copies), curriculum.dim)
-        self._first_obs = np.zeros((self.cohort.size, observation))
+        # First observations of the cohort's episodes, where a critic may be asked for their values.
+        self._first_obs: list[Floats] = [np.zeros(0)] * self.cohort.size
         self.collecting = False
-        # Policy updates done at the last curriculum update, counted from the end of the warm-up.
+        # Policy updates done at the last curriculum update; before the first, those of the warm-up.
         self._anchor = schedule.warm_up
         self.rows: dict[str, list[Any]] = {}
 
@@ -105,16 +104,12 @@ class CurriculumScheduler:
         """Returns contexts (n, d) from the current distribution."""
         return self.curriculum.sample(n, self.rng)
 
-    def due(self, policy_updates: int) -> bool:
-        """Says whether an update may follow the next policy update."""
-        return policy_updates + 1 - self._anchor >= self.schedule.every
-
     def wants_restart(self, policy_updates: int) -> bool:
-        """Says whether a cohort begins with the next iteration."""
-        return not self.collecting and self.due(policy_updates)
+        """Says whether a cohort begins with the next iteration, after which an update is due."""
+        return not self.collecting and policy_updates + 1 - self._anchor >= self.schedule.every
 
     def open_cohort(self) -> None:
-        """Counts episodes from here on."""
+        """Begins the cohort of the next update."""
         self.collecting = True
         self.cohort.open()
 
@@ -122,7 +117,7 @@ class CurriculumScheduler:
         """Notes the start of an episode; returns its number in the cohort, −1 outside of any."""
         slot = self.cohort.begin()
         if slot >= 0:
-            self._first_obs[slot] = obs
+            self._first_obs[slot] = obs.copy()
         return slot
 
     @property
@@ -134,7 +129,7 @@ class CurriculumScheduler:
         """Gives the cohort to the curriculum and keeps the record."""
         cohort = self.cohort
         by_return = self.schedule.value_signal == "return"
-        values = cohort.values if by_return else critic(self._first_obs)
+        values = cohort.values if by_return else critic(np.stack(self._first_obs))
         record = self.curriculum.update(cohort.contexts, values)
         theta = getattr(self.curriculum, "theta", None)
         row: dict[str, Any] = {
@@ -147,10 +142,8 @@ class CurriculumScheduler:
             "theta": None if theta is None else np.asarray(theta).tolist(),
             **record.to_dict(),
         }
-        if not self.rows:
-            self.rows = {name: [] for name in row}
         for name, value in row.items():
-            self.rows[name].append(value)
+            self.rows.setdefault(name, []).append(value)
         self._anchor = policy_updates
         self.collecting = False
         cohort.left_out = 0
@@ -172,8 +165,3 @@ class CurriculumScheduler:
         self._anchor, self.cohort.left_out = state["anchor"], state["left_out"]
         self.rows = {name: list(column) for name, column in state["rows"].items()}
         self.collecting = False
-
-
-def empty_updates() -> dict[str, list[Any]]:
-    """Returns the columns of a run without any update."""
-    return {name: [] for name in UPDATE_COLUMNS}

@@ -1,4 +1,4 @@
-"""Where the seeds of a batch practise: their copies of the environment, and their episodes."""
+"""The environments of a batch of seeds during training, and the episodes played in them."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pacebench import envs
-from pacebench.harness.learners.base import EnvStep, Floats
+from pacebench.envs.arrays import Floats
+from pacebench.harness.learners.base import EnvStep
 from pacebench.harness.seeding import RunRole, RunSeed
+from pacebench.harness.training.non_finite import zero_non_finite
 from pacebench.harness.training.scheduler import CurriculumScheduler
 
 
@@ -17,11 +19,7 @@ class TrainingEnvs:
     """S × n copies of a setup's environment, the contexts drawn by each seed's curriculum.
 
     Each copy has its own random stream, which belongs to its seed: nothing that happens to one
-    seed is felt by another.
-
-    Attributes:
-        obs: The current observations (S, n, observation).
-        broken: Why the observations of a seed cannot be learned from, by its position.
+    seed affects another. Implements `harness.learners.base.RolloutEnvs`.
     """
 
     def __init__(
@@ -31,38 +29,37 @@ class TrainingEnvs:
         schedulers: Sequence[CurriculumScheduler],
         copies: int,
     ) -> None:
-        self.setup, self.seeds, self.schedulers, self.copies = setup, seeds, schedulers, copies
-        self.count = len(seeds)
-        total = self.count * copies
-        sequences = [
-            _child(seed.sequence(RunRole.ENVIRONMENT), i) for seed in seeds for i in range(copies)
-        ]
+        self.setup, self.schedulers, self.copies = setup, schedulers, copies
+        self._shape = (len(seeds), copies)
+        total = len(seeds) * copies
+        sequences = [seed.sequence(RunRole.ENVIRONMENT, i) for seed in seeds for i in range(copies)]
         self.env = envs.make_batch(setup, total, sequences, self._draw)
         # Held here as well, because a checkpoint keeps their states.
-        self.streams = [np.random.default_rng(sequence) for sequence in sequences]
-        for i, stream in enumerate(self.streams):
+        self._streams = [np.random.default_rng(sequence) for sequence in sequences]
+        for i, stream in enumerate(self._streams):
             self.env.set_stream(i, stream)
         self.observation_space = self.env.observation_space
         self.action_space = self.env.action_space
-        self._shape = (self.count, copies)
         self.obs: Floats = np.zeros((*self._shape, *self.observation_space.shape))
         self.restarted: list[int] = []
         self.broken: dict[int, str] = {}
         self._return = np.zeros(total)
         self._discount = np.ones(total)
-        # Number of the running episode within its cohort; −1 outside of any.
+        # Number of each copy's running episode within its cohort; −1 outside of any.
         self._slot = np.full(total, -1)
 
+    def streams(self, k: int) -> list[np.random.Generator]:
+        """Returns the generators of the copies of the seed at position k."""
+        return self._streams[k * self.copies : (k + 1) * self.copies]
+
     def restart(self, rows: list[int]) -> None:
-        """Begins new episodes in all copies of these seeds, with contexts from the current p."""
+        """Begins new episodes in all copies of these seeds, with freshly drawn contexts."""
         self.restarted = rows
         if not rows:
             return
         n = self.copies
         chosen = np.concatenate([np.arange(k * n, (k + 1) * n) for k in rows])
-        obs = self.env.reset(indices=chosen)
-        self.obs[rows] = obs.reshape(len(rows), n, -1)
-        self._return[chosen], self._discount[chosen] = 0.0, 1.0
+        self.obs[rows] = self.env.reset(indices=chosen).reshape(len(rows), n, -1)
         self._start(chosen)
 
     def step(self, actions: NDArray[np.floating]) -> EnvStep:
@@ -70,21 +67,20 @@ class TrainingEnvs:
         obs, reward, terminated, truncated, info = self.env.step(
             actions.reshape(-1, actions.shape[-1])
         )
+        final_obs = info["final_obs"]
         self._return += self._discount * reward
         self._discount *= self.setup.gamma
-        done = terminated | truncated
-        if done.any():
-            finished = np.flatnonzero(done)
-            self._finish(finished, info["context"])
-            self._return[finished], self._discount[finished] = 0.0, 1.0
-        final_obs = info["final_obs"]
-        # A sum is finite only if all its terms are, and costs less than asking each of them.
-        if not np.isfinite(obs.sum() + reward.sum() + final_obs.sum()):
-            self._mend(obs, reward, final_obs)
+        ended = np.flatnonzero(terminated | truncated)
+        self._finish(ended, info["context"])
+        for what, array in (("observation", obs), ("reward", reward), ("observation", final_obs)):
+            for i in zero_non_finite(array):
+                k, copy = divmod(i, self.copies)
+                self.broken.setdefault(
+                    k, f"The environment returned a non-finite {what} in copy {copy}."
+                )
         shape = self._shape
         self.obs = obs.reshape(*shape, -1)
-        if done.any():
-            self._start(finished)
+        self._start(ended)
         return EnvStep(
             self.obs,
             reward.reshape(shape),
@@ -101,29 +97,12 @@ class TrainingEnvs:
         )
 
     def _start(self, indices: NDArray[np.intp]) -> None:
-        n = self.copies
+        self._return[indices], self._discount[indices] = 0.0, 1.0
         for i in indices.tolist():
-            k = i // n
-            self._slot[i] = self.schedulers[k].begin(self.obs[k, i - k * n])
+            k, copy = divmod(i, self.copies)
+            self._slot[i] = self.schedulers[k].begin(self.obs[k, copy])
 
     def _finish(self, indices: NDArray[np.intp], contexts: Floats) -> None:
         for i in indices.tolist():
             cohort = self.schedulers[i // self.copies].cohort
             cohort.end(int(self._slot[i]), contexts[i], float(self._return[i]))
-
-    def _mend(self, obs: Floats, reward: Floats, final_obs: Floats) -> None:
-        """Blames the seeds whose numbers are not finite, and lets the others go on."""
-        n = self.copies
-        for what, array in (("observation", obs), ("reward", reward), ("observation", final_obs)):
-            bad = ~np.isfinite(array)
-            if not bad.any():
-                continue
-            for i in np.flatnonzero(bad.reshape(len(array), -1).any(axis=1)).tolist():
-                self.broken.setdefault(
-                    i // n, f"The environment returned a non-finite {what} in copy {i % n}."
-                )
-            array[bad] = 0.0
-
-
-def _child(sequence: np.random.SeedSequence, index: int) -> np.random.SeedSequence:
-    return np.random.SeedSequence(sequence.entropy, spawn_key=(*sequence.spawn_key, index))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,21 +9,20 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
+from pacebench.envs.arrays import Bools, Floats
 from pacebench.harness.learners import limits
-from pacebench.harness.learners.base import RolloutEnvs
+from pacebench.harness.learners.base import Floats32, RolloutEnvs
 from pacebench.harness.learners.batched.gae import advantages
 from pacebench.harness.learners.batched.network import Layout, StackedPolicy
 from pacebench.harness.learners.batched.normalise import Normaliser
-from pacebench.harness.learners.batched.update import Rollout, Updater
+from pacebench.harness.learners.batched.update import HALF_LOG_2PI, Rollout, Updater
 from pacebench.harness.learners.clock import Clock
 from pacebench.harness.learners.ppo import PPOParams
 from pacebench.harness.seeding import RunRole, RunSeed
 
-Floats = NDArray[np.float64]
-
 
 class BatchedPPO:
-    """S agents; see `harness.learners.base.Agents`."""
+    """S agents in one stack of networks; see `harness.learners.base.Agents`."""
 
     def __init__(
         self,
@@ -45,16 +43,7 @@ class BatchedPPO:
         self.updater = Updater(self._policy, params)
         self._noise_rngs = [seed.generator(RunRole.POLICY) for seed in seeds]
         self._order_rngs = [seed.generator(RunRole.MINIBATCH) for seed in seeds]
-        self.normaliser = Normaliser(
-            self.count,
-            params.n_envs,
-            d,
-            norm_obs=params.norm_obs,
-            norm_reward=params.norm_reward,
-            clip_obs=params.clip_obs,
-            clip_reward=params.clip_reward,
-            gamma=params.gamma,
-        )
+        self.normaliser = Normaliser(params, self.count, d)
         self._alive = np.ones(self.count, dtype=np.bool_)
         n, steps = params.n_envs, params.n_steps
         # Copy-major like Stable-Baselines3's flattened buffer: transition i is copy i // n_steps.
@@ -75,7 +64,7 @@ class BatchedPPO:
             norms = self.updater.update(self._rollout, self._order_rngs, self._alive)
         self._check_norms(norms)
 
-    def collect(self, envs: RolloutEnvs) -> NDArray[np.float32]:
+    def collect(self, envs: RolloutEnvs) -> Floats32:
         """Fills the buffers from the environment.
 
         Returns:
@@ -91,13 +80,17 @@ class BatchedPPO:
             std = np.exp(self._policy.log_std)[:, None]
         scale_obs = self.normaliser.scale_obs
         obs = scale_obs(envs.obs)
-        self._cut: list[tuple[int, NDArray[np.bool_], NDArray[np.float32]]] = []
+        # Time, copies (S, n) and last observations (S, n, observation) of truncated episodes.
+        self._truncations: list[tuple[int, Bools, Floats32]] = []
         for t in range(self.params.n_steps):
             action = self._policy.actor(obs)
             with np.errstate(invalid="ignore"):
                 action += std * self._noise[t]
             if not np.isfinite(action).all():
-                self._mark_wild(action)
+                # The environment would refuse them.
+                for k in np.flatnonzero(~np.isfinite(action).all(axis=(1, 2))).tolist():
+                    self._mark_diverged(k, "An action of the policy was not finite.")
+                    action[k] = 0.0
             now = self._packed[:, :, t]
             now[..., :d] = obs
             now[..., d : d + a] = action
@@ -107,10 +100,10 @@ class BatchedPPO:
             done = np.logical_or(step.terminated, step.truncated, out=self._done[t])
             self._rewards[t] = self.normaliser.scale_reward(step.reward, done)
             if step.truncated.any():
-                self._cut.append((t, step.truncated, scale_obs(step.final_obs)))
+                self._truncations.append((t, step.truncated, scale_obs(step.final_obs)))
         return obs
 
-    def estimate(self, last: NDArray[np.float32]) -> None:
+    def estimate(self, last: Floats32) -> None:
         """Completes the rollout with log-probabilities, advantages and returns."""
         d, a = self._rollout.observation, self._rollout.action
         p, shape = self.params, self._packed.shape[:3]
@@ -120,20 +113,18 @@ class BatchedPPO:
         last_values = self._policy.critic(last).copy()
         self._bootstrap()
         gained = advantages(self._rewards, values, last_values, self._done, p.gamma, p.gae_lambda)
-        constant = (self._policy.log_std + np.float32(0.5 * math.log(2 * math.pi))).sum(axis=1)
+        constant = (self._policy.log_std + HALF_LOG_2PI).sum(axis=1)
         log_prob = np.float32(-0.5) * np.square(self._noise).sum(axis=3) - constant[:, None]
         for i, column in enumerate((log_prob, gained, gained + values, values)):
             self._packed[..., d + a + i] = np.moveaxis(column, 0, 2)
 
     def _bootstrap(self) -> None:
         """Adds γ V(last observation) to the last reward of truncated episodes."""
-        if not self._cut:
-            return
         gamma = np.float32(self.params.gamma)
         for k in range(self.count):
-            # Agents have different numbers of them: evaluated apart, no agent's shapes, and so no
-            # agent's rounding, depend on another's.
-            ends = [(t, cut[k], final[k]) for t, cut, final in self._cut if cut[k].any()]
+            # Agents have different numbers of truncations. Evaluated agent by agent, no agent's
+            # shapes, and so no agent's rounding, depend on another's.
+            ends = [(t, cut[k], final[k]) for t, cut, final in self._truncations if cut[k].any()]
             if not ends:
                 continue
             values = self._policy.critic_of(k, np.concatenate([f[c] for _, c, f in ends]))
@@ -156,7 +147,7 @@ class BatchedPPO:
         values = self._policy.critic_of(agent, scaled).astype(np.float64)
         return values * self.normaliser.reward_scale(agent)
 
-    def policy(self, agent: int) -> dict[str, NDArray[np.float32]]:
+    def policy(self, agent: int) -> dict[str, Floats32]:
         """Returns the agent's parameters under the names of Stable-Baselines3's policy."""
         arrays = {k: np.array(v, order="C") for k, v in self._policy.named(agent).items()}
         if self.normaliser.obs is not None:
@@ -164,7 +155,7 @@ class BatchedPPO:
             arrays["obs_var"] = self.normaliser.obs.var[agent].astype(np.float32)
         return arrays
 
-    def load_policy(self, agent: int, arrays: dict[str, NDArray[np.float32]]) -> None:
+    def load_policy(self, agent: int, arrays: dict[str, Floats32]) -> None:
         """Takes the parameters that `policy`, or a Stable-Baselines3 policy, returned."""
         for name, view in self._policy.named(agent).items():
             view[...] = arrays[name]
@@ -200,23 +191,17 @@ class BatchedPPO:
         self._order_rngs[agent].bit_generator.state = state["order_rng"]
         self.normaliser.load(agent, state["moments"])
 
-    def _check_norms(self, norms: NDArray[np.float32]) -> None:
+    def _check_norms(self, norms: Floats32) -> None:
+        """Takes out agents whose gradients or parameters have exploded."""
         sizes = np.abs(self._policy.params.numpy()).max(axis=1)
+        gradient, parameter = limits.MAX_GRADIENT_NORM, limits.MAX_PARAMETER
         for k in np.flatnonzero(self._alive).tolist():
             if not np.isfinite(norms[k]):
                 self._mark_diverged(k, "The gradient of the loss was not finite.")
-            elif norms[k] > limits.GRADIENT:
-                self._mark_diverged(k, f"The gradient of the loss grew beyond {limits.GRADIENT:g}.")
-            elif not sizes[k] < limits.PARAMETER:
-                self._mark_diverged(
-                    k, f"A parameter of the policy grew beyond {limits.PARAMETER:g}."
-                )
-
-    def _mark_wild(self, actions: NDArray[np.float32]) -> None:
-        """Takes out agents whose actions are not finite, which the environment would refuse."""
-        for k in np.flatnonzero(~np.isfinite(actions).all(axis=(1, 2))).tolist():
-            self._mark_diverged(k, "An action of the policy was not finite.")
-            actions[k] = 0.0
+            elif norms[k] > gradient:
+                self._mark_diverged(k, f"The gradient of the loss grew beyond {gradient:g}.")
+            elif not sizes[k] < parameter:
+                self._mark_diverged(k, f"A parameter of the policy grew beyond {parameter:g}.")
 
     def _mark_diverged(self, agent: int, reason: str) -> None:
         """Takes an agent out; its zeroed networks keep all numbers of its rows finite."""

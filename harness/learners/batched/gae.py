@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float32]
+from pacebench.envs.arrays import Bools
+from pacebench.harness.learners.base import Floats32
 
 
 def advantages(
-    rewards: Floats,
-    values: Floats,
-    last_values: Floats,
-    done: NDArray[np.bool_],
+    rewards: Floats32,
+    values: Floats32,
+    last_values: Floats32,
+    done: Bools,
     gamma: float,
     gae_lambda: float,
-) -> Floats:
+) -> Floats32:
     """Returns GAE(λ) advantages (T, …), as Stable-Baselines3's rollout buffer computes them.
 
     Args:

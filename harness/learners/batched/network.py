@@ -8,12 +8,14 @@ from typing import Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float32]
+from pacebench.harness.learners.base import Floats32
 
-# Rows of the flat tensor start on a cache line.
+# Rows of the flat tensor start on a cache line: 16 numbers of 4 bytes.
 _LINE = 16
+# Indices into the parameters (S, 2, …) of one layer: of all networks, all actors, all critics.
+_Index = tuple[int | slice, ...]
+_BOTH, _ACTORS, _CRITICS = (slice(None),), (slice(None), 0), (slice(None), 1)
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,7 @@ class Layout:
         used = sum(math.prod(shape) for shape in self.shapes)
         return -(-used // _LINE) * _LINE
 
-    def views(self, flat: Floats) -> list[Floats]:
+    def views(self, flat: Floats32) -> list[Floats32]:
         """Returns the parameters (S, *shape) as views into `flat` (S, size)."""
         views, start = [], 0
         for shape in self.shapes:
@@ -85,13 +87,10 @@ class StackedPolicy:
         views = layout.views(self.params.numpy())
         self.weights, self.biases, self.log_std = views[:-1:2], views[1:-1:2], views[-1]
         grads = layout.views(self.grads.numpy())
-        self._grad_weights, self._grad_biases, self.grad_log_std = (
-            grads[:-1:2],
-            grads[1:-1:2],
-            grads[-1],
-        )
-        self._buffers: dict[tuple[int, ...], Floats] = {}
-        self._seen: list[Floats] = []
+        self._grad_weights, self._grad_biases = grads[:-1:2], grads[1:-1:2]
+        self.grad_log_std = grads[-1]
+        self._buffers: dict[tuple[str, int, tuple[int, ...]], Floats32] = {}
+        self._inputs: list[Floats32] = []
 
     def initialise(
         self, agent: int, seed: np.random.SeedSequence, ortho: bool, log_std: float
@@ -123,9 +122,9 @@ class StackedPolicy:
                 weight[agent, net, :, :used] = drawn.numpy().T
         self.log_std[agent] = log_std
 
-    def named(self, agent: int) -> dict[str, Floats]:
+    def named(self, agent: int) -> dict[str, Floats32]:
         """Returns views of one agent's parameters, shaped and named as Stable-Baselines3 does."""
-        named: dict[str, Floats] = {}
+        named: dict[str, Floats32] = {}
         last = len(self.weights) - 1
         nets = (("policy_net", "action_net"), ("value_net", "value_net"))
         for net, (trunk, head) in enumerate(nets):
@@ -138,38 +137,29 @@ class StackedPolicy:
         named["log_std"] = self.log_std[agent]
         return named
 
-    def forward(self, obs: Floats) -> Floats:
+    def forward(self, obs: Floats32) -> Floats32:
         """Returns the heads (S, 2, B, action) at observations (S, B, observation).
 
         Slice 0 holds the action means, slice 1 the values in its first column.
         """
-        inputs: Floats = obs[:, None]
-        self._seen = [inputs]
-        last = len(self.weights) - 1
-        for depth, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            out = self._buffer(depth, obs.shape[1], weight.shape[3])
-            np.matmul(inputs, weight, out=out)
-            out += bias
-            if depth < last:
-                self._activate(out)
-                self._seen.append(out)
-            inputs = out
-        return inputs
+        *self._inputs, heads = self._layers(obs[:, None], _BOTH)
+        return heads
 
-    def backward(self, heads: Floats) -> None:
+    def backward(self, heads: Floats32) -> None:
         """Writes the gradients of weights and biases, given those of the heads (S, 2, B, action).
 
         `heads` and the buffers of the forward pass are used up.
         """
         flowing = heads
         for depth in range(len(self.weights) - 1, -1, -1):
-            inputs = self._seen[depth]
+            inputs = self._inputs[depth]
             np.matmul(inputs.swapaxes(2, 3), flowing, out=self._grad_weights[depth])
             # Summing over the batch by a product is several times faster than by a reduction.
-            np.matmul(self._ones(flowing.shape[2]), flowing, out=self._grad_biases[depth])
+            ones = np.ones((1, flowing.shape[2]), np.float32)
+            np.matmul(ones, flowing, out=self._grad_biases[depth])
             if depth == 0:
                 return
-            upstream = self._buffer(100 + depth, inputs.shape[2], inputs.shape[3])
+            upstream = self._buffer("gradient", depth, (*flowing.shape[:-1], inputs.shape[-1]))
             np.matmul(flowing, self.weights[depth].swapaxes(2, 3), out=upstream)
             if self.activation == "tanh":
                 # tanh' = 1 − tanh²; the activation is not needed again.
@@ -180,52 +170,48 @@ class StackedPolicy:
                 upstream *= inputs > 0
             flowing = upstream
 
-    def actor(self, obs: Floats) -> Floats:
+    def actor(self, obs: Floats32) -> Floats32:
         """Returns the action means (S, B, action), without the critic's half of the work."""
-        return self._half(0, obs)
+        return self._layers(obs, _ACTORS)[-1]
 
-    def critic(self, obs: Floats) -> Floats:
+    def critic(self, obs: Floats32) -> Floats32:
         """Returns the values (S, B)."""
-        values: Floats = self._half(1, obs)[..., 0]
+        values: Floats32 = self._layers(obs, _CRITICS)[-1][..., 0]
         return values
 
-    def critic_of(self, agent: int, obs: Floats) -> Floats:
+    def critic_of(self, agent: int, obs: Floats32) -> Floats32:
         """Returns the values (B,) of one agent, where each has another number of observations."""
-        inputs = obs
-        for depth, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            inputs = inputs @ weight[agent, 1] + bias[agent, 1]
-            if depth < len(self.weights) - 1:
-                self._activate(inputs)
-        values: Floats = inputs[:, 0]
+        values: Floats32 = self._layers(obs, (agent, 1), reuse=False)[-1][:, 0]
         return values
 
-    def _half(self, net: int, obs: Floats) -> Floats:
-        inputs = obs
-        for depth, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            key = (200 + depth, obs.shape[1], weight.shape[3])
-            if key not in self._buffers:
-                self._buffers[key] = np.empty((self.agents, *key[1:]), np.float32)
-            out = self._buffers[key]
-            np.matmul(inputs, weight[:, net], out=out)
-            out += bias[:, net]
+    def _layers(self, obs: Floats32, chosen: _Index, *, reuse: bool = True) -> list[Floats32]:
+        """Returns the input of every layer of the chosen networks, and the heads.
+
+        Args:
+            obs: Observations, which broadcast against the networks.
+            chosen: The networks.
+            reuse: Whether to write into buffers that the next call overwrites.
+        """
+        layers = [obs]
+        for depth, (weights, biases) in enumerate(zip(self.weights, self.biases, strict=True)):
+            weight = weights[chosen]
+            shape = (*weight.shape[:-2], obs.shape[-2], weight.shape[-1])
+            buffer = self._buffer("layer", depth, shape) if reuse else None
+            out = np.matmul(layers[-1], weight, out=buffer)
+            out += biases[chosen]
             if depth < len(self.weights) - 1:
                 self._activate(out)
-            inputs = out
-        return inputs
+            layers.append(out)
+        return layers
 
-    def _ones(self, batch: int) -> Floats:
-        if (batch,) not in self._buffers:
-            self._buffers[(batch,)] = np.ones((1, batch), np.float32)
-        return self._buffers[(batch,)]
-
-    def _activate(self, array: Floats) -> None:
+    def _activate(self, array: Floats32) -> None:
         if self.activation == "tanh":
             np.tanh(array, out=array)
         else:
             np.maximum(array, np.float32(0.0), out=array)
 
-    def _buffer(self, purpose: int, batch: int, width: int) -> Floats:
-        key = (purpose, batch, width)
+    def _buffer(self, purpose: str, depth: int, shape: tuple[int, ...]) -> Floats32:
+        key = (purpose, depth, shape)
         if key not in self._buffers:
-            self._buffers[key] = np.empty((self.agents, 2, batch, width), np.float32)
+            self._buffers[key] = np.empty(shape, np.float32)
         return self._buffers[key]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from pacebench.envs.arrays import Bools, Floats
+from pacebench.harness.learners.base import Floats32
+from pacebench.harness.learners.ppo import PPOParams
 
 EPSILON = 1e-8
 
@@ -54,22 +55,12 @@ class Normaliser:
         returns: Moments of the running discounted return, None where rewards are passed on.
     """
 
-    def __init__(
-        self,
-        agents: int,
-        copies: int,
-        width: int,
-        *,
-        norm_obs: bool,
-        norm_reward: bool,
-        clip_obs: float,
-        clip_reward: float,
-        gamma: float,
-    ) -> None:
-        self.obs = RunningMoments(agents, width) if norm_obs else None
-        self.returns = RunningMoments(agents, 1) if norm_reward else None
-        self.clip_obs, self.clip_reward, self.gamma = clip_obs, clip_reward, gamma
-        self._running = np.zeros((agents, copies))
+    def __init__(self, params: PPOParams, agents: int, width: int) -> None:
+        self.params = params
+        self.obs = RunningMoments(agents, width) if params.norm_obs else None
+        self.returns = RunningMoments(agents, 1) if params.norm_reward else None
+        # The discounted return of each copy's episode so far.
+        self._running = np.zeros((agents, params.n_envs))
 
     def restart(self, rows: list[int], obs: Floats) -> None:
         """Notes that all copies of these agents begin new episodes at `obs` (rows, n, width)."""
@@ -82,24 +73,25 @@ class Normaliser:
         if self.obs is not None:
             self.obs.merge(obs)
 
-    def scale_obs(self, obs: Floats, rows: slice = slice(None)) -> NDArray[np.float32]:
+    def scale_obs(self, obs: Floats, rows: slice = slice(None)) -> Floats32:
         """Returns the observations (rows, M, width) as the networks see them."""
         if self.obs is None:
             return obs.astype(np.float32)
         mean, var = self.obs.mean[rows, None], self.obs.var[rows, None]
         scaled = (obs - mean) / np.sqrt(var + EPSILON)
-        return np.clip(scaled, -self.clip_obs, self.clip_obs).astype(np.float32)
+        limit = self.params.clip_obs
+        return np.clip(scaled, -limit, limit).astype(np.float32)
 
-    def scale_reward(self, reward: Floats, done: NDArray[np.bool_]) -> Floats:
+    def scale_reward(self, reward: Floats, done: Bools) -> Floats:
         """Takes in the rewards (S, n) of a step and returns them as the learner sees them."""
         if self.returns is None:
             return reward
-        self._running *= self.gamma
+        self._running *= self.params.gamma
         self._running += reward
         self.returns.merge(self._running[:, :, None])
         scaled = reward / np.sqrt(self.returns.var + EPSILON)
         self._running[done] = 0.0
-        return np.clip(scaled, -self.clip_reward, self.clip_reward)
+        return np.clip(scaled, -self.params.clip_reward, self.params.clip_reward)
 
     def reward_scale(self, agent: int) -> float:
         """Returns what one unit of the learner's reward is worth in the environment."""

@@ -10,12 +10,13 @@ import torch
 from numpy.typing import NDArray
 from torch.optim.adam import adam
 
+from pacebench.envs.arrays import Bools
 from pacebench.harness.learners import limits
+from pacebench.harness.learners.base import Floats32
 from pacebench.harness.learners.batched.network import StackedPolicy
 from pacebench.harness.learners.ppo import PPOParams
 
-Floats = NDArray[np.float32]
-_HALF_LOG_2PI = np.float32(0.5 * math.log(2.0 * math.pi))
+HALF_LOG_2PI = np.float32(0.5 * math.log(2.0 * math.pi))
 
 
 @dataclass
@@ -29,7 +30,7 @@ class Rollout:
         action: Dimension of the action.
     """
 
-    packed: Floats
+    packed: Floats32
     observation: int
     action: int
 
@@ -49,17 +50,15 @@ class Updater:
             zip(policy.rows, policy.grad_rows, *map(list, self.moments), strict=True)
         )
         self.steps = [torch.zeros(()) for _ in policy.rows]
-        self._heads: dict[int, Floats] = {}
+        self._d_heads: dict[int, Floats32] = {}
         self._shuffled = np.empty((0, 0, 0), np.float32)
 
-    def update(
-        self, rollout: Rollout, rngs: list[np.random.Generator], alive: NDArray[np.bool_]
-    ) -> Floats:
+    def update(self, rollout: Rollout, rngs: list[np.random.Generator], alive: Bools) -> Floats32:
         """Trains on a rollout for `n_epochs`; every agent draws its own minibatch order.
 
         Returns:
             The largest norm of each agent's gradient before clipping, infinite where one was not
-            finite, (S,). An agent is not trained further by a gradient beyond `limits.GRADIENT`.
+            finite, (S,). A gradient beyond `limits.MAX_GRADIENT_NORM` ends the agent's training.
         """
         n = rollout.packed.shape[1]
         training = alive.copy()
@@ -77,8 +76,8 @@ class Updater:
         self,
         rollout: Rollout,
         orders: list[NDArray[np.int64]],
-        training: NDArray[np.bool_],
-        largest: Floats,
+        training: Bools,
+        largest: Floats32,
     ) -> None:
         """Goes once through the rollout in the given orders.
 
@@ -102,12 +101,9 @@ class Updater:
                 return
 
     def _minibatch(
-        self,
-        batch: Floats,
-        rollout: Rollout,
-        training: NDArray[np.bool_],
-        largest: Floats,
+        self, batch: Floats32, rollout: Rollout, training: Bools, largest: Floats32
     ) -> None:
+        """Computes the gradients of all agents' losses and steps the agents that still train."""
         p, policy = self.params, self.policy
         d, a = rollout.observation, rollout.action
         size = batch.shape[1]
@@ -115,14 +111,15 @@ class Updater:
         old_log_prob, advantages, returns, old_values = (batch[:, :, d + a + i] for i in range(4))
 
         out = policy.forward(batch[:, :, :d])
-        heads = self._zeros(size)
+        # The gradient of the loss with respect to `out`.
+        d_heads = self._zeros(size)
         log_std = policy.log_std[:, None]
         inverse_std = np.exp(-log_std)
         z = (actions - out[:, 0]) * inverse_std
         squares = z * z
         # log π(a|s) = Σ −z²/2 − log σ − log √2π
         log_prob = np.float32(-0.5) * squares.sum(axis=2)
-        log_prob -= (policy.log_std + _HALF_LOG_2PI).sum(axis=1, keepdims=True)
+        log_prob -= (policy.log_std + HALF_LOG_2PI).sum(axis=1, keepdims=True)
         log_ratio = log_prob - old_log_prob
         ratio = np.exp(log_ratio)
 
@@ -134,13 +131,13 @@ class Updater:
             variance = (centred * centred).sum(axis=1, keepdims=True) / np.float32(size - 1)
             advantages = centred / (np.sqrt(variance) + np.float32(1e-8))
 
-        # d min(Aρ, A clip ρ)/dρ is A where the first is not the larger, else 0.
+        # The policy loss is −min(Aρ, A clip ρ); d min(·)/dρ is A where Aρ is not larger, else 0.
         gain = advantages * ratio
         clipped = advantages * np.clip(ratio, 1 - p.clip_range, 1 + p.clip_range)
         d_log_prob = np.where(gain <= clipped, gain, np.float32(0.0))
         d_log_prob *= np.float32(-1.0 / size)
-        np.multiply(d_log_prob[:, :, None], z, out=heads[:, 0])
-        heads[:, 0] *= inverse_std
+        np.multiply(d_log_prob[:, :, None], z, out=d_heads[:, 0])
+        d_heads[:, 0] *= inverse_std
         squares -= 1
         squares *= d_log_prob[:, :, None]
         np.add.reduce(squares, axis=1, out=policy.grad_log_std)
@@ -149,22 +146,23 @@ class Updater:
         values = out[:, 1, :, 0]
         scale = np.float32(2.0 * p.vf_coef / size)
         if p.clip_range_vf is None:
-            np.subtract(values, returns, out=heads[:, 1, :, 0])
+            np.subtract(values, returns, out=d_heads[:, 1, :, 0])
         else:
             change = values - old_values
             kept = np.clip(change, -p.clip_range_vf, p.clip_range_vf)
             inside = np.abs(change) <= np.float32(p.clip_range_vf)
-            np.multiply(old_values + kept - returns, inside, out=heads[:, 1, :, 0])
-        heads[:, 1, :, 0] *= scale
-        policy.backward(heads)
+            np.multiply(old_values + kept - returns, inside, out=d_heads[:, 1, :, 0])
+        d_heads[:, 1, :, 0] *= scale
+        policy.backward(d_heads)
         self._step(training, largest)
 
-    def _step(self, training: NDArray[np.bool_], largest: Floats) -> None:
+    def _step(self, training: Bools, largest: Floats32) -> None:
+        """Clips the gradients by their norm and lets Adam step the agents that still train."""
         policy = self.policy
         grads = policy.grads.numpy()
         norms = np.sqrt(np.vecdot(grads, grads))
         np.maximum(largest, np.nan_to_num(norms, nan=np.inf, posinf=np.inf), out=largest)
-        training &= norms <= np.float32(limits.GRADIENT)
+        training &= norms <= np.float32(limits.MAX_GRADIENT_NORM)
         coefficients = np.minimum(
             np.float32(self.params.max_grad_norm) / (norms + np.float32(1e-6)), np.float32(1.0)
         )
@@ -192,8 +190,8 @@ class Updater:
             maximize=False,
         )
 
-    def _zeros(self, size: int) -> Floats:
-        if size not in self._heads:
+    def _zeros(self, size: int) -> Floats32:
+        if size not in self._d_heads:
             shape = (self.policy.agents, 2, size, self.policy.layout.action)
-            self._heads[size] = np.zeros(shape, np.float32)
-        return self._heads[size]
+            self._d_heads[size] = np.zeros(shape, np.float32)
+        return self._d_heads[size]

@@ -15,9 +15,9 @@ from pacebench import envs
 from pacebench.harness import learners
 from pacebench.harness.learners.base import EnvStep
 from pacebench.harness.learners.batched.agents import BatchedPPO
+from pacebench.harness.learners.batched.normalise import Normaliser
 from pacebench.harness.learners.ppo import PPOParams
 from pacebench.harness.learners.sb3_agents import PPOAgent
-from pacebench.harness.learners.sb3_env import TrainingVecEnv
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.study.specs import ScheduleCell
 from pacebench.harness.training.scheduler import CurriculumScheduler
@@ -45,7 +45,7 @@ class Recorded:
     buffer: dict[str, NDArray[np.float32]]
 
 
-class _RecordingPractice(TrainingEnvs):
+class _RecordingEnvs(TrainingEnvs):
     recorded: list[EnvStep]
 
     def step(self, actions: NDArray[np.floating]) -> EnvStep:
@@ -61,7 +61,7 @@ def _seen(array: NDArray[Any]) -> NDArray[Any]:
 
 @dataclass
 class _Replay:
-    """The recorded steps of several seeds, as one practice."""
+    """The recorded steps of several seeds, as one batch of environments."""
 
     recordings: list[Recorded]
     broken: dict[int, str] = field(default_factory=dict)
@@ -99,14 +99,14 @@ def record(setup_name: str, params: PPOParams, index: int) -> Recorded:
     setup = envs.setup(setup_name)
     seed = RunSeed(root=7, index=index)
     rng = np.random.default_rng([7, index])
-    scheduler = CurriculumScheduler(curriculum_of("initial", setup), rng, ScheduleCell(), COPIES, 1)
-    practice = _RecordingPractice(setup, [seed], [scheduler], COPIES)
-    practice.recorded = []
-    agent = PPOAgent(params, practice.observation_space, practice.action_space, [seed])
-    practice.restart([0])
-    first = _seen(practice.obs)
-    agent._attach(TrainingVecEnv(practice))
-    agent._restart()
+    scheduler = CurriculumScheduler(curriculum_of("initial", setup), rng, ScheduleCell(), COPIES)
+    training_envs = _RecordingEnvs(setup, [seed], [scheduler], COPIES)
+    training_envs.recorded = []
+    agent = PPOAgent(params, training_envs.observation_space, training_envs.action_space, [seed])
+    training_envs.restart([0])
+    first = _seen(training_envs.obs)
+    agent.venv.envs = training_envs
+    agent.restart()
     model = agent.model
     # Away from the initial point, where advantages hardly matter and the clip never binds.
     with torch.no_grad():
@@ -118,7 +118,7 @@ def record(setup_name: str, params: PPOParams, index: int) -> Recorded:
         model.policy.action_net.bias[1] -= 3.0
     before = agent.policy(0)
     _, callback = model._setup_learn(STEPS * COPIES, _Silent(), reset_num_timesteps=False)
-    with agent._streams.installed():
+    with agent.streams.installed():
         model.collect_rollouts(model.env, callback, model.rollout_buffer, STEPS)
         names = ("observations", "actions", "log_probs", "advantages", "returns", "values")
         buffer = {n: np.array(getattr(model.rollout_buffer, n)) for n in names}
@@ -131,7 +131,7 @@ def record(setup_name: str, params: PPOParams, index: int) -> Recorded:
         model.train()
     orders_rng = np.random.RandomState(index)
     orders = [orders_rng.permutation(STEPS * COPIES) for _ in range(params.n_epochs)]
-    return Recorded(before, agent.policy(0), first, practice.recorded, noise, orders, buffer)
+    return Recorded(before, agent.policy(0), first, training_envs.recorded, noise, orders, buffer)
 
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -175,7 +175,7 @@ def test_one_iteration_equals_stable_baselines3(setup: str, count: int, variant:
     agents = BatchedPPO(params, space.observation_space, space.action_space, seeds)
     for k, recorded in enumerate(recordings):
         agents.load_policy(k, recorded.before | _unit_moments(params, recorded))
-    agents.normaliser = _fresh(agents, params)
+    agents.normaliser = Normaliser(params, count, agents._rollout.observation)
     agents._noise_rngs = [_Scripted(r.noise) for r in recordings]  # type: ignore[misc]
     agents._order_rngs = [_Scripted(*r.orders) for r in recordings]  # type: ignore[misc]
 
@@ -209,20 +209,6 @@ def _unit_moments(params: PPOParams, recorded: Recorded) -> dict[str, NDArray[np
         return {}
     shape = recorded.first_obs.shape[-1:]
     return {"obs_mean": np.zeros(shape, np.float32), "obs_var": np.ones(shape, np.float32)}
-
-
-def _fresh(agents: BatchedPPO, params: PPOParams) -> Any:
-    space = agents._rollout.observation
-    return type(agents.normaliser)(
-        agents.count,
-        params.n_envs,
-        space,
-        norm_obs=params.norm_obs,
-        norm_reward=params.norm_reward,
-        clip_obs=params.clip_obs,
-        clip_reward=params.clip_reward,
-        gamma=params.gamma,
-    )
 
 
 def test_parameters_have_stable_baselines3_names_and_defaults() -> None:

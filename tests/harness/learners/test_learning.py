@@ -68,7 +68,7 @@ def test_recorded_settings_are_the_best_of_what_was_tried(setup: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_little_practice_helps() -> None:
+def test_a_little_training_helps() -> None:
     """A quick look that learning works at all; the full-size check is `make validate`."""
     params = learners.get("ppo").defaults("point-mass-2")
     before, after = (

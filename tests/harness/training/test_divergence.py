@@ -188,7 +188,7 @@ def test_a_mistake_inside_stable_baselines3_is_not_the_methods_failure(
     ("observation", "reward", "reason"),
     [(np.nan, 0.0, "non-finite observation"), (0.0, np.nan, "non-finite reward")],
 )
-def test_an_examination_that_breaks_ends_its_seed_only(
+def test_an_evaluation_that_breaks_ends_its_seed_only(
     cursed: type[CursedPointMass], observation: float, reward: float, reason: str
 ) -> None:
     # All seeds share the held-out contexts, which stay below the limit; only the contexts that

@@ -104,8 +104,8 @@ def test_all_methods_and_seeds_face_the_same_episode_seed() -> None:
     for name, roots in (("initial", (1, 2)), ("default", (8, 9))):
         seeds = [RunSeed(root=r, index=0) for r in roots]
         evaluator = Evaluator(SETUP, evaluation(), seeds)
-        paced = [curriculum_of(name, SETUP) for _ in seeds]
-        found = evaluator.evaluate(Fixed(), paced, 0, 100, [0, 1])  # type: ignore[arg-type]
+        current = [curriculum_of(name, SETUP) for _ in seeds]
+        found = evaluator.evaluate(Fixed(), current, 0, 100, [0, 1])  # type: ignore[arg-type]
         columns += [found.columns[0], found.columns[1]]
     stop = next(i for i, d in enumerate(columns[0]["distribution"]) if d == "current")
     for column in columns[1:]:
@@ -126,8 +126,10 @@ def test_deterministic_episodes_do_not_depend_on_the_point_of_the_grid(result: R
     )
     agents.load_policy(0, result.policy)
     evaluator = Evaluator(SETUP, cell.evaluation, seeds)
-    paced = [curriculum_of("initial", SETUP)]
-    one, other = (evaluator.evaluate(agents, paced, p, 0, [0]).columns[0]["return"] for p in (0, 1))
+    current = [curriculum_of("initial", SETUP)]
+    one, other = (
+        evaluator.evaluate(agents, current, p, 0, [0]).columns[0]["return"] for p in (0, 1)
+    )
     assert one[:30] == other[:30]
     assert one[30:60] != other[30:60]
     assert one[60:80] == other[60:80]
@@ -148,8 +150,8 @@ def test_skipping_landers_that_are_done_changes_nothing(monkeypatch: pytest.Monk
         if not skipping:
             kind = envs.environment("lunar-lander")
             monkeypatch.setattr(kind, "dismiss", lambda self, indices: None)
-        paced = [curriculum_of("initial", setup)]
-        evaluated = evaluator.evaluate(Falling(), paced, 0, 0, [0])  # type: ignore[arg-type]
+        current = [curriculum_of("initial", setup)]
+        evaluated = evaluator.evaluate(Falling(), current, 0, 0, [0])  # type: ignore[arg-type]
         found.append(evaluated.columns[0])
     assert found[0] == found[1]
     assert len(set(found[0]["length"])) > 3, "landers must be done at different times"

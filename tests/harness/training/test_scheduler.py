@@ -19,12 +19,12 @@ from tests.harness.training.cells import curriculum_of, make_cell
 SETUP = envs.setup("point-mass-2")
 
 
-def make_pacer(
-    copies: int = 4, curriculum: str = "initial", observation: int = 2, **schedule: Any
+def make_scheduler(
+    copies: int = 4, curriculum: str = "initial", **schedule: Any
 ) -> CurriculumScheduler:
     rng = np.random.default_rng(0)
     checked = ScheduleCell(**{"min_episodes": 1, **schedule})
-    return CurriculumScheduler(curriculum_of(curriculum, SETUP), rng, checked, copies, observation)
+    return CurriculumScheduler(curriculum_of(curriculum, SETUP), rng, checked, copies)
 
 
 def no_critic(obs: Any) -> Any:
@@ -36,7 +36,7 @@ def no_critic(obs: Any) -> Any:
     [(0, 1, [1, 2, 3, 4, 5, 6]), (0, 3, [3, 6]), (2, 1, [3, 4, 5, 6]), (3, 2, [5])],
 )
 def test_updates_follow_the_schedule(warm_up: int, every: int, expected: list[int]) -> None:
-    scheduler = make_pacer(warm_up=warm_up, every=every)
+    scheduler = make_scheduler(warm_up=warm_up, every=every)
     happened = []
     for done in range(6):
         if scheduler.wants_restart(done):
@@ -52,7 +52,7 @@ def test_updates_follow_the_schedule(warm_up: int, every: int, expected: list[in
 
 
 def test_a_cohort_waits_for_its_slowest_episode() -> None:
-    scheduler = make_pacer(copies=2, min_episodes=3)
+    scheduler = make_scheduler(copies=2, min_episodes=3)
     assert scheduler.wants_restart(0)
     scheduler.open_cohort()
     context, obs, end = np.zeros(3), np.zeros(2), scheduler.cohort.end
@@ -104,7 +104,7 @@ def test_the_mean_value_is_not_biased_towards_short_episodes() -> None:
 
 def test_contexts_of_an_update_come_from_the_current_distribution() -> None:
     """Every context in a cohort was drawn after the last change of the distribution."""
-    scheduler = make_pacer(copies=5, curriculum="linear", observation=7)
+    scheduler = make_scheduler(copies=5, curriculum="linear")
     seed = RunSeed(root=0, index=0)
     training_envs = TrainingEnvs(SETUP, [seed], [scheduler], 5)
     drawn: list[tuple[int, tuple[float, ...]]] = []
@@ -130,7 +130,7 @@ def test_contexts_of_an_update_come_from_the_current_distribution() -> None:
 
 
 def test_values_are_returns_discounted_with_the_setups_gamma() -> None:
-    scheduler = make_pacer(copies=3, min_episodes=3, observation=7)
+    scheduler = make_scheduler(copies=3, min_episodes=3)
     training_envs = TrainingEnvs(SETUP, [RunSeed(root=0, index=1)], [scheduler], 3)
     scheduler.open_cohort()
     training_envs.restart([0])
@@ -146,7 +146,7 @@ def test_values_are_returns_discounted_with_the_setups_gamma() -> None:
 
 
 def test_the_critic_is_asked_at_the_first_observations() -> None:
-    scheduler = make_pacer(copies=2, min_episodes=2, value_signal="critic")
+    scheduler = make_scheduler(copies=2, min_episodes=2, value_signal="critic")
     scheduler.open_cohort()
     for i in range(2):
         scheduler.cohort.end(scheduler.begin(np.full(2, float(i + 1))), np.zeros(3), 0.0)
