@@ -164,7 +164,7 @@ class ComparisonResult:
         if not self.hidden:
             return ""
         rate = max(self.hidden.values())
-        return f", trusting that no failure is rarer than 1 in {1 / rate:.0f} runs"
+        return f"; it trusts that failures rarer than 1 in {1 / rate:.0f} do not exist"
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain values under the names that outside checks rely on."""

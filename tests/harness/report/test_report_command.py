@@ -133,7 +133,7 @@ def test_amendments_are_listed_in_the_report(results: Path, file: Path, study: S
     file.write_text(yaml.safe_dump(changed.model_dump(mode="json"), sort_keys=False))
     code, said = call("freeze", file, "--results", results)
     assert code == 2
-    assert "sesoi was frozen as 0.1 and is now 0.2" in said
+    assert "smallest_effect was frozen as 0.1 and is now 0.2" in said
     code, said = call("freeze", file, "--results", results, "--amend", "we <care> about more")
     assert code == 0
     assert "exploratory" in said
@@ -143,7 +143,7 @@ def test_amendments_are_listed_in_the_report(results: Path, file: Path, study: S
     assert "frozen after 20 runs had finished" in said
     page = (root / "report" / "index.html").read_text()
     assert "we &lt;care&gt; about more" in page
-    assert "sesoi was frozen as 0.1 and is now 0.2." in page
+    assert "smallest_effect was frozen as 0.1 and is now 0.2." in page
 
 
 def test_user_mistakes_are_sentences(file: Path, tmp_path: Path, study: Study) -> None:
@@ -177,51 +177,58 @@ def test_a_report_without_svg_files_links_to_none(results: Path, study: Study) -
     assert not list((folder / "report").rglob("*.svg"))
 
 
-def test_plan_without_a_pilot_gives_a_range(file: Path) -> None:
+def test_plan_needs_a_pilot_or_mixtures(file: Path) -> None:
     code, said = call("plan", file)
-    assert code == 0
-    assert "runs per cell to find 0.1" in said
-    found = json.loads(call("plan", file, "--json")[1])
-    # Two groups of n runs with standard deviation 0.1: the textbook has n = 17 for one σ, 80 %.
-    (row,) = [r for r in found["spreads"] if r["spread"] == 0.1]
-    assert row["runs"] == 17
+    assert code == 2
+    assert "--pilot" in said
+    assert "--assume" in said
 
 
-def test_plan_from_a_pilot(file: Path, pilot: Path) -> None:
+def test_plan_from_mixtures(file: Path) -> None:
+    """The specification's own figures: always against 40 %, range 88, are decided by 15 seeds."""
+    arms = "spgl: 1@85±1.7, default: 0.4@85±1.7|15±2"
+    code, said = call("plan", file, "--assume", arms)
+    assert code == 0, said
+    assert "better" in said
+    (found,) = json.loads(call("plan", file, "--assume", arms, "--json")[1])
+    assert found["verdicts"]["better"] > 0.95
+    assert 10 < found["median"] <= found["most"] <= found["nearly_all"] < 60
+    # A rarer success of the control is found sooner; two equal arms are called equivalent or not.
+    (clearer,) = json.loads(
+        call("plan", file, "--assume", "spgl: 1@85±1.7, default: 0.1@85±1.7|15±2", "--json")[1]
+    )
+    assert clearer["median"] < found["median"]
+    (equal,) = json.loads(
+        call("plan", file, "--assume", "spgl: 1@85±1.7, default: 1@85±1.7", "--json")[1]
+    )
+    assert equal["verdicts"]["better"] + equal["verdicts"]["worse"] < 0.05
+    assert equal["verdicts"]["equivalent"] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("assume", "sentence"),
+    [
+        ("spgl: high", "is no mixture"),
+        ("spgl: 2@85±2, default: 1@8", "is no mixture"),
+        ("spgl: 1@85±2", "says nothing about 'default'"),
+        ("", "is no mixture"),
+    ],
+)
+def test_mixtures_that_are_none(file: Path, assume: str, sentence: str) -> None:
+    code, said = call("plan", file, "--assume", assume)
+    assert code == 2
+    assert sentence in " ".join(said.split())
+
+
+def test_plan_from_a_pilot_mixes_in_failures_that_it_did_not_show(file: Path, pilot: Path) -> None:
     code, said = call("plan", file, "--pilot", pilot)
     assert code == 0, said
-    assert "point-mass-2: To find a difference of 0.1" in said
-    assert "minimum detectable effect" in said
-    assert "found equivalent within that difference" in " ".join(said.split())
+    assert "failures mixed in" in " ".join(said.split())
     found = json.loads(call("plan", file, "--pilot", pilot, "--json")[1])
-    planned = found["pilot"]["point-mass-2"]
-    assert planned["pilot_runs"] == 10
-    assert planned["runs"] <= planned["runs_cautious"]
-
-
-def test_plan_keeps_to_declared_pairs_and_looks(file: Path, pilot: Path, tmp_path: Path) -> None:
-    def planned(**declared: object) -> dict[str, float]:
-        record = yaml.safe_load(file.read_text())
-        record["statistics"] |= declared
-        other = tmp_path / "declared.yaml"
-        other.write_text(yaml.safe_dump(record, sort_keys=False))
-        code, said = call("plan", other, "--pilot", pilot, "--json")
-        assert code == 0, said
-        return dict(json.loads(said)["pilot"]["point-mass-2"])
-
-    plain, looks, pairs = planned(), planned(looks=[4, 8]), planned(paired=True)
-    assert looks["detectable"] > plain["detectable"]
-    # The pilot's methods are independent: pairing them changes little but is another analysis.
-    assert pairs["detectable"] != plain["detectable"]
-    record = yaml.safe_load(file.read_text())
-    record["statistics"] |= {"paired": True, "looks": [4, 8]}
-    file.write_text(yaml.safe_dump(record, sort_keys=False))
-    code, said = call("plan", file)
-    assert code == 0
-    assert "takes them for unrelated" in " ".join(said.split())
-    (row,) = [r for r in json.loads(call("plan", file, "--json")[1])["spreads"]
-              if r["spread"] == 0.1]  # fmt: skip
-    assert row["runs"] == 18  # one more than without looks
+    plain, failing = found
+    assert (plain["failures"], failing["failures"]) == (False, True)
+    assert plain["decided"] >= failing["decided"]
+    assert plain["cpu_hours"] is None or plain["cpu_hours"] > 0
 
 
 def test_a_study_must_not_plan_itself(results: Path, file: Path, study: Study) -> None:

@@ -27,10 +27,15 @@ def changed(plan: Study, **values: object) -> Study:
 
 def test_a_plan_holds_everything_that_could_be_chosen_afterwards(plan: Study) -> None:
     said = freeze.plan_of(plan)
-    assert said["estimands"]["primary"] == "return"
-    assert said["family"]["comparisons"] == [["spdl", "default"], ["spgl", "default"]]
-    assert said["runs"] == 10
-    assert said["sesoi"] == 0.1
+    assert [(q["a"], q["b"], q["estimand"]) for q in said["questions"]] == [
+        ("spdl", "default", "return"),
+        ("spgl", "default", "return"),
+    ]
+    assert sum(q["alpha"] for q in said["questions"]) == pytest.approx(0.05)
+    assert "confidence sequence" in said["rule"]
+    assert said["seeds"]["count"] == 10
+    assert said["smallest_effect"] == 0.1
+    assert len(said["ranges"]["point-mass-2"]) == 2
     assert len(said["held_out_contexts"]["point-mass-2"]) == 64
     assert said["anchors"]["point-mass-2"]["baseline"]["mean_return"] is not None
     assert said["cells"]["spgl"]["point-mass-2"]["curriculum"]["epsilon"] == 0.05
@@ -59,11 +64,11 @@ def test_an_unchanged_study_may_run(plan: Study, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"seeds": {"count": 20, "root": 7}}, "runs was frozen as 10 and is now 20."),
+        ({"seeds": {"count": 20, "root": 7}}, "seeds.count was frozen as 10 and is now 20."),
         ({"budget": 70_000}, "cells.default.point-mass-2.budget was frozen as 60000"),
         (
             {"statistics": {"smallest_effect": 0.2}},
-            "sesoi was frozen as 0.1 and is now 0.2.",
+            "smallest_effect was frozen as 0.1 and is now 0.2.",
         ),
         ({"seeds": {"count": 10, "root": 8}}, "held_out_contexts.point-mass-2 was frozen as"),
     ],
@@ -96,7 +101,7 @@ def test_an_amendment_is_a_deviation_with_a_reason(plan: Study, tmp_path: Path) 
     frozen = freeze.freeze(more, tmp_path, amend="a longer grant")
     (amendment,) = frozen.amendments
     assert amendment.reason == "a longer grant"
-    assert [change.key for change in amendment.changes] == ["runs"]
+    assert [change.key for change in amendment.changes] == ["seeds.count"]
     assert frozen.broken == ""  # nothing had been seen by then
     assert freeze.check(more, tmp_path) is not None
     with pytest.raises(UserError):
@@ -143,7 +148,7 @@ def test_a_plan_frozen_by_an_earlier_version_can_still_be_read(plan: Study, tmp_
 def test_an_edited_plan_is_noticed(plan: Study, tmp_path: Path) -> None:
     freeze.freeze(plan, tmp_path)
     path = tmp_path / freeze.NAME
-    path.write_text(path.read_text().replace('"runs": 10', '"runs": 5'))
+    path.write_text(path.read_text().replace('"count": 10', '"count": 5'))
     with pytest.raises(UserError, match="does not match its hash"):
         freeze.check(plan, tmp_path)
     path.write_text("not JSON")
@@ -172,4 +177,4 @@ def test_there_is_nothing_to_amend_without_a_change_or_a_plan(plan: Study, tmp_p
 def test_families(declared: object, pairs: list) -> None:
     methods = tuple(synthetic.Method("default", 0, 0, label=label) for label in "abc")
     plan = synthetic.study(methods, comparisons=declared)
-    assert list(plan.comparisons) == pairs
+    assert [declared.pair for declared in plan.comparisons] == pairs

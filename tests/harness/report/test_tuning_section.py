@@ -152,7 +152,7 @@ def texts(made: Document, section: str) -> str:
 
 def test_five_searches_are_five_observations() -> None:
     made = view(5)
-    assert made.analysis.methods == ("default", "spgl")
+    assert made.study.labels == ("default", "spgl")
     found = made.estimate("spgl", "point-mass-2", "normalised")
     assert found is not None
     assert found.value == pytest.approx(np.mean(MEANS))
@@ -161,17 +161,18 @@ def test_five_searches_are_five_observations() -> None:
     # By hand: the interval of five means, not of sixty runs.
     half = stats.t.ppf(0.975, 4) * np.std(MEANS, ddof=1) / np.sqrt(5)
     assert found.interval.high - found.interval.low == pytest.approx(2 * half)
-    (contrast,) = [c for c in made.analysis.contrasts if c.family]
-    assert contrast.verdict.outcome.value == "inconclusive"
+    (compared,) = made.comparisons(weighted=True)
+    assert compared.seeds == 5
+    assert compared.verdict == "undecided"
 
 
 def test_runs_of_four_searches_stay_runs_and_the_claims_say_so() -> None:
     made = view(4)
-    assert len(made.analysis.methods) == 5
+    assert len(made.study.labels) == 5
     assert "Conditional on these configurations" in texts(document(made, CLAIMS), "claims")
     # Each of the four configurations is sharply told apart from the control: that is what would
     # mislead if it were read as a claim about searching.
-    outcomes = {c.verdict.outcome.value for c in made.analysis.contrasts if c.family}
+    outcomes = {c.model_verdict.value for c in made.comparisons(weighted=True)}
     assert {"better", "worse"} & outcomes
 
 
@@ -189,7 +190,7 @@ def test_claims_about_searches_are_not_conditional() -> None:
 
 def test_a_search_with_an_unknown_run_is_unknown() -> None:
     made = view(5, methods=ended("spgl (search 2)", {3: "missing"}))
-    (cell,) = [c for c in made.analysis.accounting if c.method == "spgl"]
+    (cell,) = [c for c in made.analysis.accounting if c.label == "spgl"]
     assert (cell.planned, cell.unresolved) == (5, 1)
     # The accounting of the report still counts runs.
     rows = {row["method"]: row for row in table(document(made, [closing.accounting]), "accounting")}

@@ -34,7 +34,8 @@ def test_a_valid_study_loads_and_fills_in_defaults(tmp_path: Path) -> None:
     assert study.control == "default"
     assert study.curricula[0].epsilon is None
     assert study.evaluation_steps() == (10_240, 40_960)
-    assert study.comparisons == (("spgl", "default"), ("spgl", "spdl-sqp"))
+    pairs = [declared.pair for declared in study.comparisons]
+    assert pairs == [("spgl", "default"), ("spgl", "spdl-sqp")]
 
 
 @pytest.mark.parametrize("file", sorted(STUDIES.glob("*.yaml")), ids=lambda f: f.stem)
@@ -79,9 +80,15 @@ def test_every_shipped_study_is_valid(file: Path) -> None:
         ({"evaluation.contexts": 0}, "evaluation.contexts", "greater than or equal to 1"),
         ({"schedule.value_signal": "critic"}, "schedule.value_signal", "'point-mass-1' hides it"),
         ({"statistics.control": "none"}, "statistics.control", "it has: default, spgl"),
-        ({"statistics.comparisons": [["spgl", "x"]]}, "comparisons[0][1]", "'x' is not in"),
+        ({"statistics.comparisons": [["spgl", "x"]]}, "comparisons[0]", "'x' is not in"),
         ({"statistics.comparisons": [["spgl", "spgl"]]}, "comparisons[0]", "with itself"),
-        ({"statistics.looks": [10]}, "statistics.looks[0]", "not before the planned 10"),
+        (
+            {"statistics.comparisons": [{"pair": ["spgl", "default"], "weight": -1}]},
+            "comparisons[0].weight",
+            "greater than or equal to 0",
+        ),
+        ({"statistics.solved": 2}, "statistics.solved", "less than or equal to 1"),
+        ({"statistics.primary": []}, "statistics.primary", "at least 1 item"),
         ({"statistics.smallest_effect": 0}, "statistics.smallest_effect", "greater than 0"),
         ({"statistics.primary": "iqm"}, "statistics.primary", "should be 'return'"),
         ({"tuning.curricula": ["linear"]}, "tuning.curricula[0]", "is not in the study"),
