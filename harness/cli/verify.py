@@ -61,10 +61,9 @@ def verify(
 
 def _options(name: str, given: list[str]) -> dict[str, Any]:
     """Reads name=value pairs and checks them against what the curriculum accepts."""
-    import yaml
-
     from pacebench import curricula
     from pacebench.harness.errors import UserError
+    from pacebench.harness.study.yaml_nodes import parse_document
 
     known = curricula.get(name).options()
     options: dict[str, Any] = {}
@@ -75,7 +74,7 @@ def _options(name: str, given: list[str]) -> dict[str, Any]:
                 f"--option {pair!r} is not name=value with an option of {name!r}; "
                 f"its options: {', '.join(known) or 'none'}."
             )
-        options[key] = yaml.safe_load(text)
+        options[key] = parse_document(text or "null", f"--option {key}").data
     return options
 
 

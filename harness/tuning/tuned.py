@@ -6,11 +6,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from pacebench.harness.store.files import write_atomic
 from pacebench.harness.study.models import CurriculumEntry, Study, Tuned
 from pacebench.harness.study.space import apply
+from pacebench.harness.study.yaml_nodes import to_yaml
 from pacebench.harness.tuning.record import SearchRecord, TuningRecord
 
 
@@ -82,6 +81,5 @@ def write_tuned(study: Study, source: Path, record: TuningRecord, record_file: P
         f"# Written by `pacebench tune` from {source.name}; the evidence is in {pointer}.\n"
         "# A plain study: run it with `pacebench run`. Tuning has not seen its evaluation seeds.\n"
     )
-    body = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100)
-    write_atomic(path, (head + body).encode())
+    write_atomic(path, (head + to_yaml(data)).encode())
     return path
