@@ -10,30 +10,27 @@ import typer
 from typer.core import TyperGroup
 
 from pacebench.harness import threads
-from pacebench.harness.errors import UserError
+from pacebench.registry import UserMistakeError
 
-# Name of the command, module and function, in the order of a study's life.
-COMMANDS: tuple[tuple[str, str, str], ...] = (
-    ("list", "pacebench.harness.cli.list_", "list_"),
-    ("check", "pacebench.harness.cli.check", "check"),
-    ("plan", "pacebench.harness.cli.plan", "plan"),
-    ("freeze", "pacebench.harness.cli.freeze", "freeze"),
-    ("run", "pacebench.harness.cli.run", "run"),
-    ("status", "pacebench.harness.cli.status", "status"),
-    ("report", "pacebench.harness.cli.report", "report"),
-    ("schema", "pacebench.harness.cli.schema", "schema"),
-    ("tune", "pacebench.harness.cli.tune", "tune"),
-    ("render", "pacebench.harness.cli.render", "render"),
-    ("play", "pacebench.harness.cli.play", "play"),
-    ("anchors", "pacebench.harness.cli.anchors", "anchors"),
-    ("coverage", "pacebench.harness.cli.coverage", "coverage"),
-    ("verify", "pacebench.harness.cli.verify", "verify"),
-    ("overhead", "pacebench.harness.cli.overhead", "overhead"),
-    ("version", "pacebench.harness.cli.version", "version"),
+# In the order of a study's life; each is a module here with a function of the same name.
+COMMANDS = (
+    "list_",
+    "check",
+    "plan",
+    "freeze",
+    "run",
+    "status",
+    "report",
+    "schema",
+    "tune",
+    "render",
+    "play",
+    "anchors",
+    "coverage",
+    "verify",
+    "overhead",
+    "version",
 )
-
-# What curricula and envs raise for bad input; they know nothing of UserError.
-_USER_MISTAKES = ("CurriculumError", "SetupError", "UnknownNameError")
 
 
 class _Group(TyperGroup):
@@ -42,15 +39,10 @@ class _Group(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except UserError as error:
-            sentences = list(error.sentences)
-        except (ValueError, LookupError) as error:
-            if type(error).__name__ not in _USER_MISTAKES:
-                raise
-            sentences = [str(error)]
-        for sentence in sentences:
-            typer.echo(f"error: {sentence}", err=True)
-        raise typer.Exit(2)
+        except UserMistakeError as error:
+            for sentence in error.sentences:
+                typer.echo(f"error: {sentence}", err=True)
+            raise typer.Exit(2) from None
 
 
 app = typer.Typer(
@@ -63,8 +55,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _name, _module, _function in COMMANDS:
-    app.command(_name)(getattr(import_module(_module), _function))
+for _name in COMMANDS:
+    _module = import_module(f"pacebench.harness.cli.{_name}")
+    app.command(_name.rstrip("_"))(getattr(_module, _name))
 
 
 def main() -> None:

@@ -25,6 +25,7 @@ from pacebench.harness.study.models import (
     changed_learner,
 )
 from pacebench.harness.study.yaml_nodes import KeyPath
+from pacebench.registry import UnknownNameError
 
 # With fewer pairs the signed-rank test cannot reach the pruner's threshold of 0.1 with a margin.
 _WILCOXON_SEEDS = 5
@@ -215,8 +216,8 @@ def _tuning(
                 f"'{label}' is not in the study; it has: {', '.join(known)}.",
             )
     if tuning.sampler not in sampler_names():
-        error = curricula.UnknownNameError("sampler", tuning.sampler, sampler_names())
-        yield Finding((*here, "sampler"), str(error))
+        unknown = UnknownNameError("sampler", tuning.sampler, sampler_names())
+        yield Finding((*here, "sampler"), str(unknown))
     if tuning.pruner == "wilcoxon" and tuning.seeds_per_trial < _WILCOXON_SEEDS:
         yield Finding(
             (*here, "pruner"),
@@ -246,7 +247,7 @@ def _space(
         return  # an unknown curriculum is named elsewhere
     for name, part in space.items():
         if name not in known:
-            yield Finding((*path, name), str(curricula.UnknownNameError("parameter", name, known)))
+            yield Finding((*path, name), str(UnknownNameError("parameter", name, known)))
         elif not isinstance(part, Range) and not part:
             yield Finding((*path, name), "has no choices; give at least one.")
         elif name == "epsilon":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
@@ -16,6 +15,7 @@ from pacebench.harness.errors import UserError
 from pacebench.harness.study.checks import Finding, check_parts
 from pacebench.harness.study.models import CurriculumEntry, Study
 from pacebench.harness.study.yaml_nodes import KeyPath, YamlDocument, read_document
+from pacebench.registry import nearest
 
 
 def load_study(path: str | Path) -> Study:
@@ -98,9 +98,7 @@ def _explain(details: ErrorDetails, data: object) -> Finding:
     if kind == "missing":
         return Finding(path, f"is missing; add '{path[-1]}:'.")
     if kind == "extra_forbidden":
-        near = difflib.get_close_matches(str(path[-1]), _siblings(path), n=1, cutoff=0.5)
-        hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(_siblings(path))}."
-        return Finding(path, f"is not a key we know; {hint}")
+        return Finding(path, f"is not a key we know; {nearest(path[-1], _siblings(path))}")
     if kind == "string_pattern_mismatch":
         return Finding(
             path, f"{_shown(value)} cannot be used as a name; use letters, digits, '-' and '_'."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import warnings
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pacebench.harness.errors import UserError
 from pacebench.harness.study.space import sampler_names
+from pacebench.registry import UnknownNameError
 
 if TYPE_CHECKING:
     from optuna.pruners import BasePruner
@@ -81,14 +81,12 @@ def make_sampler(name: str, seed: int) -> BaseSampler:
     """Returns an Optuna sampler by name.
 
     Raises:
-        UserError: There is none of this name, or it needs more than a seed.
+        UnknownNameError: There is none of this name, or it needs more than a seed.
     """
     import optuna
 
     if name not in sampler_names():
-        near = difflib.get_close_matches(name, sampler_names(), n=1, cutoff=0.4)
-        hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(sampler_names())}."
-        raise UserError(f"tuning.sampler: Optuna has no sampler '{name}' for us; {hint}")
+        raise UnknownNameError("sampler", name, sampler_names())
     with warnings.catch_warnings():
         # The user chose it; that it is new to Optuna is nothing to act on.
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
