@@ -26,7 +26,7 @@ from pacebench.harness.runner.launch import RunOptions
 from pacebench.harness.seeding import RunSeed, StudyRole
 from pacebench.harness.store.store import RunStore
 from pacebench.harness.study.expand import expand
-from pacebench.harness.study.specs import Run
+from pacebench.harness.study.specs import PlannedRun
 
 
 def main() -> None:
@@ -78,7 +78,7 @@ def batches() -> None:
     study = load_study("studies/quick.yaml")
     study = study.model_copy(update={"budget": 16_384})
     planned = expand(study)[0]
-    train(planned.cell, planned.seeds[:1])
+    train(planned.cell, [planned.seed])
     sizes = (1, 2, 4, 8, 16, 32)
     seconds = []
     for size in sizes:
@@ -129,16 +129,15 @@ def _make_up(root: Path, count: int, points: int) -> None:
     study = load_study("studies/quick.yaml")
     each = count // len(study.curricula)
     seeds = study.seeds.model_copy(update={"count": each})
-    cells = expand(study.model_copy(update={"seeds": seeds}))
+    runs = expand(study.model_copy(update={"seeds": seeds}))
     store = RunStore(root)
-    store.extend_manifest("made-up", {}, [(p.label, p.cell, p.seeds) for p in cells])
+    store.extend_manifest("made-up", {}, runs)
     rng = np.random.default_rng(0)
-    for planned in cells:
-        for made in planned.runs():
-            store.write(made, _made_up_result(made, points, rng), {"attempts": 1})
+    for made in runs:
+        store.write(made, _made_up_result(made, points, rng), {"attempts": 1})
 
 
-def _made_up_result(made: Run, points: int, rng: np.random.Generator) -> RunResult:
+def _made_up_result(made: PlannedRun, points: int, rng: np.random.Generator) -> RunResult:
     contexts, updates = 100, 40
     rows = points * contexts
     values = rng.normal(size=rows)

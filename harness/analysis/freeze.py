@@ -21,12 +21,13 @@ from pacebench.harness.statistics.freeze import freeze as freeze_plan
 from pacebench.harness.store.files import make_folder, sha256, write_atomic
 from pacebench.harness.store.ledger import Ledger, now
 from pacebench.harness.store.provenance import git_state
+from pacebench.harness.store.study_files import StudyFiles
 from pacebench.harness.study.expand import expand
 from pacebench.harness.study.models import Study
+from pacebench.harness.study.specs import by_cell
 
 NAME = "plan.json"
 RESULTS = Path("results")
-_RECORDS = "runs/*/run.json"
 _MOST_CHANGES = 6  # sentences printed; a changed budget changes every cell
 
 
@@ -113,8 +114,9 @@ def plan_of(study: Study) -> dict[str, Any]:
 
     planned = expand(study)
     cells: dict[str, dict[str, Any]] = {}
-    for item in planned:
-        cells.setdefault(item.label, {})[item.cell.setup] = item.cell.model_dump(mode="json")
+    for runs in by_cell(planned):
+        cell = runs[0].cell
+        cells.setdefault(runs[0].label, {})[cell.setup] = cell.model_dump(mode="json")
     evaluation = planned[0].cell.evaluation
     held_out = {
         name: sha256(held_out_contexts(envs.setup(name), evaluation).tobytes())
@@ -155,7 +157,7 @@ def load(folder: Path) -> PlanHistory | None:
     """
     path = folder / NAME
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(StudyFiles(folder).read(NAME))
         versions = tuple(
             Version(FrozenPlan.from_dict(version.pop("frozen")), **version)
             for version in data["versions"]
@@ -194,15 +196,16 @@ def freeze(study: Study, folder: Path | None = None, *, amend: str | None = None
         raise UserError(f"study '{study.name}' was never frozen; run `pacebench freeze` first.")
     if known is not None and not (amend or "").strip():
         raise _refusal(study, deviations(known.versions[-1].frozen, current.plan))
+    finished = StudyFiles(folder).run_ids()
     revision, dirty = git_state()
     version = Version(
         frozen=current,
         time=now(),
         reason=(amend or "").strip(),
-        finished=_finished(folder),
+        finished=len(finished),
         revision=revision,
         dirty=dirty,
-        elsewhere=_elsewhere(study, folder),
+        elsewhere=_elsewhere(study, folder, finished),
     )
     frozen = PlanHistory((*(known.versions if known else ()), version))
     plain = [{**asdict(v), "frozen": v.frozen.to_dict()} for v in frozen.versions]
@@ -251,13 +254,8 @@ def _refusal(study: Study, found: Sequence[Deviation]) -> UserError:
     )
 
 
-def _finished(folder: Path) -> int:
-    return sum(1 for _ in folder.glob(_RECORDS))
-
-
-def _elsewhere(study: Study, folder: Path) -> int:
+def _elsewhere(study: Study, folder: Path, here: set[str]) -> int:
     """Returns how many of the study's runs are finished in other studies, and not here."""
-    ids = {run.run_id() for planned in expand(study) for run in planned.runs()}
-    here = {path.parent.name for path in folder.glob(_RECORDS)}
-    there = {path.parent.name for path in folder.parent.glob(f"*/{_RECORDS}")}
-    return len(ids & there - here)
+    others = [path for path in folder.parent.glob("*/") if path != folder]
+    there: set[str] = set().union(*(StudyFiles(path).run_ids() for path in others))
+    return len({run.run_id for run in expand(study)} & there - here)

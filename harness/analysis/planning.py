@@ -183,7 +183,7 @@ def _from_pilot(
     study: Study, folder: Path, power: float, scopes: tuple[str, ...]
 ) -> dict[str, SampleSizePlan]:
     results = load_results(folder)
-    own = {run.run_id() for cell in expand(study) for run in cell.runs()}
+    own = {run.run_id for run in expand(study)}
     refuse_overlap(folder, set(results.runs["run_id"]), study.name, own)
     pilot = study_of(results.manifest)
     shared = [name for name in study.setups if name in pilot.setups]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pacebench.harness.runner.display import duration
 from pacebench.harness.study.expand import expand
 from pacebench.harness.study.models import Study
+from pacebench.harness.study.specs import by_cell
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -92,21 +93,21 @@ def summarise(study: Study, *, estimate: bool = True, workers: int | None = None
     """Returns the plan of a study; timing it takes a few seconds per setup."""
     from pacebench.harness.runner.estimate import available_workers, seconds_by_cell
 
-    planned = expand(study)
+    planned = by_cell(expand(study))
     seconds: list[float | None] = [None] * len(planned)
     if estimate:
         seconds = list(seconds_by_cell(planned))
     cells = tuple(
         CellSummary(
-            setup=p.cell.setup,
-            curriculum=p.label,
-            epsilon=p.cell.curriculum.epsilon,
-            threshold=p.cell.curriculum.threshold,
-            runs=len(p.seeds),
-            env_steps=p.cell.budget * len(p.seeds),
+            setup=runs[0].cell.setup,
+            curriculum=runs[0].label,
+            epsilon=runs[0].cell.curriculum.epsilon,
+            threshold=runs[0].cell.curriculum.threshold,
+            runs=len(runs),
+            env_steps=runs[0].cell.budget * len(runs),
             cpu_seconds=s,
         )
-        for p, s in zip(planned, seconds, strict=True)
+        for runs, s in zip(planned, seconds, strict=True)
     )
     workers = workers or available_workers()
     known = [s for s in seconds if s is not None]

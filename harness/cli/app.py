@@ -3,33 +3,52 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
+from collections.abc import Callable
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
 from pacebench.harness import threads
+from pacebench.harness.cli.anchors import anchors
+from pacebench.harness.cli.check import check
+from pacebench.harness.cli.coverage import coverage
+from pacebench.harness.cli.freeze import freeze
+from pacebench.harness.cli.list_ import list_
+from pacebench.harness.cli.overhead import overhead
+from pacebench.harness.cli.pack import pack, unpack
+from pacebench.harness.cli.plan import plan
+from pacebench.harness.cli.play import play
+from pacebench.harness.cli.render import render
+from pacebench.harness.cli.report import report
+from pacebench.harness.cli.run import run
+from pacebench.harness.cli.schema import schema
+from pacebench.harness.cli.status import status
+from pacebench.harness.cli.tune import tune
+from pacebench.harness.cli.verify import verify
+from pacebench.harness.cli.version import version
 from pacebench.registry import UserMistakeError
 
-# In the order of a study's life; each is a module here with a function of the same name.
-COMMANDS = (
-    "list_",
-    "check",
-    "plan",
-    "freeze",
-    "run",
-    "status",
-    "report",
-    "schema",
-    "tune",
-    "render",
-    "play",
-    "anchors",
-    "coverage",
-    "verify",
-    "overhead",
-    "version",
+# In the order of a study's life.
+COMMANDS: tuple[Callable[..., None], ...] = (
+    list_,
+    check,
+    plan,
+    freeze,
+    run,
+    status,
+    report,
+    pack,
+    unpack,
+    schema,
+    tune,
+    render,
+    play,
+    anchors,
+    coverage,
+    verify,
+    overhead,
+    version,
 )
 
 
@@ -55,9 +74,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _name in COMMANDS:
-    _module = import_module(f"pacebench.harness.cli.{_name}")
-    app.command(_name.rstrip("_"))(getattr(_module, _name))
+for _command in COMMANDS:
+    app.command(_command.__name__.rstrip("_"))(_command)
 
 
 def main() -> None:

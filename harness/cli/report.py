@@ -39,12 +39,12 @@ def report(
 
     Example: [bold]pacebench report studies/quick.yaml[/bold]
     """
+    from pacebench.harness.cli.folders import results_of
     from pacebench.harness.cli.output import console, warnings_as_lines
     from pacebench.harness.report.make import report as make_report
     from pacebench.harness.report.sections.claims import verdict_columns, verdict_rows
-    from pacebench.harness.study.load import load_study
 
-    folder = study if study.is_dir() else results / load_study(study).name
+    folder = results_of(study, results)
     screen = console()
     with warnings_as_lines():
         if screen.is_terminal:

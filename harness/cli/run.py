@@ -48,9 +48,9 @@ def run(
     """
     from pacebench import harness
     from pacebench.harness.cli.output import console
+    from pacebench.harness.runner.attempt import Limits
     from pacebench.harness.runner.display import choose, duration
     from pacebench.harness.runner.launch import RunOptions
-    from pacebench.harness.runner.task import Limits
     from pacebench.harness.study.load import load_study
 
     err = console(stderr=True)

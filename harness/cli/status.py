@@ -21,13 +21,14 @@ def status(
     """
     import json
 
+    from pacebench.harness.cli.folders import results_of
     from pacebench.harness.cli.output import console
     from pacebench.harness.errors import UserError
     from pacebench.harness.runner.display import line, table
     from pacebench.harness.runner.snapshot import look
     from pacebench.harness.store.store import RunStore
 
-    root = _root(study, results)
+    root = results_of(study, results)
     store = RunStore(root)
     manifest = store.manifest()
     if manifest is None:
@@ -48,11 +49,3 @@ def status(
     out.print(f"{snapshot.study}: {line(snapshot)}.", markup=False)
     for run_id, reason in bad.items():
         out.print(f"run {run_id} will be set aside and made again: {reason}.", markup=False)
-
-
-def _root(study: Path, results: Path) -> Path:
-    if study.is_dir():
-        return study
-    from pacebench.harness.study.load import load_study
-
-    return results / load_study(study).name

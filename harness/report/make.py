@@ -24,6 +24,7 @@ from pacebench.harness.store.files import make_folder, storage, write_atomic
 from pacebench.harness.store.ledger import Ledger
 from pacebench.harness.store.load import load_results
 from pacebench.harness.store.manifest import study_of
+from pacebench.harness.store.study_files import StudyFiles
 
 FOLDER = "report"
 
@@ -55,7 +56,7 @@ def report(path: Path | str, out: Path | str | None = None, *, svg: bool = True)
     says when and by which code the report was made.
 
     Args:
-        path: The results folder, `results/<study>`.
+        path: The results folder, `results/<study>`, or a packed study.
         out: Where to write; `report` inside it if not given.
         svg: Whether to write the figures as SVG files too; the page holds them in any case.
 
@@ -72,7 +73,8 @@ def report(path: Path | str, out: Path | str | None = None, *, svg: bool = True)
         f"Run {run_id} is on disk but not to be trusted and counts as missing: {reason}."
         for run_id, reason in sorted(results.problems.items())
     ]
-    tuning, lacking = tuning_of(study, root)
+    home = StudyFiles(root).folder
+    tuning, lacking = tuning_of(study, home)
     notes += lacking
     view = report_data(
         results,
@@ -96,7 +98,7 @@ def report(path: Path | str, out: Path | str | None = None, *, svg: bool = True)
     # Noted before it is written: a report that fails half-way has been a look all the same.
     ledger.append(REPORT_EVENT, runs_known=look, plan=results.manifest.plan_digest)
     made = document(view)
-    folder = root / FOLDER if out is None else Path(out)
+    folder = home / FOLDER if out is None else Path(out)
     write(made, view, folder, svg=svg)
     return Report(folder, view, made)
 

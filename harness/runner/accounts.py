@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pacebench.harness.runner.task import Outcome
+from pacebench.harness.runner.attempt import AttemptOutcome
 
 
 @dataclass
@@ -27,7 +27,7 @@ class Accounts:
     waiting: float = 0.0
     idle: float = 0.0
 
-    def add(self, outcome: Outcome) -> None:
+    def add(self, outcome: AttemptOutcome) -> None:
         """Adds an attempt that ended."""
         self.starting += outcome.starting
         self.storing += outcome.storing

@@ -1,4 +1,4 @@
-"""What runs inside a worker process: reads tasks from the runner, tells it how they ended."""
+"""What runs inside a worker process: reads attempts from the runner, tells it how they ended."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ import sys
 import threading
 from pathlib import Path
 
-from pacebench.harness.runner.task import Task
+from pacebench.harness.runner.attempt import Attempt
 from pacebench.harness.runner.worker import execute, find_train
 
 
 def main(results: int) -> None:
-    """Makes one task after another, until the runner closes our standard input."""
+    """Makes one attempt after another, until the runner closes our standard input."""
     _die_with_parent()
     _offer_to_the_kernel()
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    tasks: queue.SimpleQueue[Task] = queue.SimpleQueue()
-    threading.Thread(target=_read_tasks, args=(tasks,), daemon=True).start()
+    attempts: queue.SimpleQueue[Attempt] = queue.SimpleQueue()
+    threading.Thread(target=_read_attempts, args=(attempts,), daemon=True).start()
     faulthandler.enable()
     while True:
-        task = tasks.get()
-        _redirect_output(Path(task.root) / task.log)
-        _limit_memory(task.limits.memory)
+        attempt = attempts.get()
+        _redirect_output(Path(attempt.root) / attempt.log)
+        _limit_memory(attempt.limits.memory)
         # The clock of the time limit is that of training: a slow import is no slow method. What is
         # wrong with the import is `execute`'s business.
         with contextlib.suppress(BaseException):
-            find_train(task.train)
-        _tell(results, {"started": task.attempt})
-        outcome = execute(task, stop)
+            find_train(attempt.train)
+        _tell(results, {"started": attempt.name})
+        outcome = execute(attempt, stop)
         sys.stdout.flush()
         _tell(results, {"outcome": outcome.model_dump(mode="json")})
 
 
-def _read_tasks(tasks: queue.SimpleQueue[Task]) -> None:
+def _read_attempts(attempts: queue.SimpleQueue[Attempt]) -> None:
     for line in sys.stdin:
-        tasks.put(Task.model_validate_json(line))
+        attempts.put(Attempt.model_validate_json(line))
     # The runner is gone, and nobody would hear of a result: leave the run to its successor.
     os._exit(0)
 
@@ -79,7 +79,8 @@ def _offer_to_the_kernel() -> None:
 
 
 def _die_with_parent() -> None:
-    # Code that holds the interpreter's lock would keep `_read_tasks` from noticing; Linux can tell.
+    # Code that holds the interpreter's lock would keep `_read_attempts` from noticing that the
+    # runner is gone; Linux can tell.
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 

@@ -5,26 +5,25 @@ from __future__ import annotations
 import contextlib
 import time
 import uuid
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pacebench.harness.records import Status
 from pacebench.harness.runner import logs, snapshot
 from pacebench.harness.runner.accounts import Accounts
+from pacebench.harness.runner.attempt import TRAIN, Attempt, AttemptOutcome, Ended, Ending, Limits
 from pacebench.harness.runner.display import Display
 from pacebench.harness.runner.executors import Executor
 from pacebench.harness.runner.interrupt import Interrupt
 from pacebench.harness.runner.leases import Holder, Leases
-from pacebench.harness.runner.packing import Batch
+from pacebench.harness.runner.packing import Batch, cost
 from pacebench.harness.runner.policy import Action, decide, infrastructure_failures
-from pacebench.harness.runner.task import TRAIN, Ended, Ending, Limits, Outcome, Task
 from pacebench.harness.store.files import make_folder
 from pacebench.harness.store.ledger import now
 from pacebench.harness.store.manifest import Manifest
 from pacebench.harness.store.runs import BadRunError, failed
 from pacebench.harness.store.store import RunStore
-from pacebench.harness.study.specs import Run
+from pacebench.harness.study.specs import PlannedRun, by_cell
 
 _TICK = 0.5
 _LOOK_EVERY = 1.0
@@ -63,8 +62,8 @@ class Coordinator:
         self._failures = infrastructure_failures(self.store.ledger.read())
         self._given_up: dict[str, tuple[Status, str]] = {}
         self._queue: list[Batch] = []
-        self._elsewhere: dict[str, Batch] = {}
-        self._active: dict[str, Task] = {}
+        self._elsewhere: dict[str, PlannedRun] = {}
+        self._active: dict[str, Attempt] = {}
         self._rates: dict[tuple[str, str, str], float] = {}
         self._next_look = 0.0
         self._stopping = False
@@ -118,70 +117,59 @@ class Coordinator:
     def _hand_out(self) -> None:
         while not self._stopping and self._queue and len(self._active) < self.executor.slots:
             # Longest first, by what is known by now about the speed of each kind of cell.
-            self._queue.sort(key=lambda batch: batch.cost(self._rate(batch)))
-            batch = self._free_part(self._queue.pop())
-            if batch is not None:
+            self._queue.sort(key=lambda batch: cost(batch, self._rate(batch)))
+            if batch := self._free_part(self._queue.pop()):
                 self._submit(batch)
 
-    def _free_part(self, batch: Batch) -> Batch | None:
+    def _free_part(self, batch: Batch) -> Batch:
         """Returns the runs of a batch that are there to be made, and deals with the others."""
         free = []
         held = self._leases.live()
-        for seed in batch.seeds:
-            run = Run(cell=batch.cell, seed=seed)
-            run_id = run.run_id()
-            if self.store.has(run_id):
-                self._take_note(Batch(batch.label, batch.cell, (seed,)), run_id)
-            elif run_id in held:
-                self._elsewhere[run_id] = Batch(batch.label, batch.cell, (seed,))
-            elif run_id in self._given_up:
-                self._record_failure(batch, run)
+        for run in batch:
+            if self.store.has(run.run_id):
+                self._take_note(run)
+            elif run.run_id in held:
+                self._elsewhere[run.run_id] = run
+            elif run.run_id in self._given_up:
+                self._record_failure(run)
             else:
-                free.append(seed)
-        return Batch(batch.label, batch.cell, tuple(free)) if free else None
+                free.append(run)
+        return free
 
     def _submit(self, batch: Batch) -> None:
-        ids = [Run(cell=batch.cell, seed=seed).run_id() for seed in batch.seeds]
-        task = Task(
+        attempt = Attempt(
             root=str(self.store.root),
-            label=batch.label,
-            cell=batch.cell,
-            seeds=batch.seeds,
-            failures=tuple(self._failures[run_id] for run_id in ids),
+            runs=tuple(batch),
+            failures=tuple(self._failures[run.run_id] for run in batch),
             train=self.train,
             limits=self.limits,
             stop_file=str(self._stop_file),
         )
-        self._active[task.attempt] = task
-        self.executor.submit(task)
+        self._active[attempt.name] = attempt
+        self.executor.submit(attempt)
 
     def _settle(self, ended: Ended) -> None:
-        task, outcome = ended.task, ended.outcome
-        del self._active[task.attempt]
+        attempt, outcome = ended.attempt, ended.outcome
+        del self._active[attempt.name]
         self.accounts.add(outcome)
-        batch = Batch(task.label, task.cell, task.seeds)
-        ours, left = [], []
-        for run in task.runs():
-            run_id = run.run_id()
-            if run_id in outcome.busy:
-                self._elsewhere[run_id] = Batch(batch.label, batch.cell, (run.seed,))
-                continue
-            ours.append(run_id)
-            if not self._take_note(Batch(batch.label, batch.cell, (run.seed,)), run_id, say=False):
-                left.append(run)
-        logs.file_log(self.store, task.attempt, ours, outcome.reason or outcome.ending.value)
-        for run_id in ours:
-            self._tell_failure(batch, run_id)
-        self._learn_rate(task, outcome, len(ours) - len(left))
+        self._elsewhere |= {run.run_id: run for run in attempt.runs if run.run_id in outcome.busy}
+        ours = [run for run in attempt.runs if run.run_id not in outcome.busy]
+        left = [run for run in ours if not self._take_note(run, say=False)]
+        said = outcome.reason or outcome.ending.value
+        logs.file_log(self.store, attempt.name, [run.run_id for run in ours], said)
+        for run in ours:
+            self._tell_failure(run)
+        if outcome.ending is Ending.DONE and len(ours) == len(attempt.runs) and not left:
+            self._rates[_kind(attempt.runs)] = outcome.seconds / cost(ours)
         if outcome.ending is Ending.STORAGE:
             self.problem = outcome.reason
         if left and outcome.ending is Ending.DONE:
             outcome = outcome.model_copy(update={"reason": "what it recorded cannot be read back"})
         if left:
-            self._dispose(batch, left, outcome)
+            self._dispose(left, outcome)
 
-    def _dispose(self, batch: Batch, left: list[Run], outcome: Outcome) -> None:
-        ids = [run.run_id() for run in left]
+    def _dispose(self, left: Batch, outcome: AttemptOutcome) -> None:
+        ids = [run.run_id for run in left]
         worst = max(self._failures[run_id] for run_id in ids)
         decision = decide(outcome.ending, len(left), worst)
         if decision.counts:
@@ -197,61 +185,59 @@ class Coordinator:
             if decision.action is not Action.GIVE_UP:
                 self.store.ledger.append("retry", runs=ids, how=decision.action.value)
                 self.display.say(
-                    f"{_where(batch)}: {outcome.reason}; {len(left)} "
+                    f"{_where(left)}: {outcome.reason}; {len(left)} "
                     f"{'run' if len(left) == 1 else 'runs'} will be tried again"
                     f"{', each alone' if decision.action is Action.ALONE and left[1:] else ''}."
                 )
         if decision.action is Action.GIVE_UP:
             self._given_up.update(dict.fromkeys(ids, (decision.status, outcome.reason)))
-        seeds = tuple(run.seed for run in left)
-        if decision.action is Action.TOGETHER:
-            self._queue.append(Batch(batch.label, batch.cell, seeds))
-        else:
-            self._queue += [Batch(batch.label, batch.cell, (seed,)) for seed in seeds]
+        self._queue += [left] if decision.action is Action.TOGETHER else [[run] for run in left]
 
-    def _record_failure(self, batch: Batch, run: Run) -> None:
+    def _record_failure(self, run: PlannedRun) -> None:
         """Records a run that was given up, once its last worker is known to be gone."""
-        run_id = run.run_id()
+        run_id = run.run_id
         status, reason = self._given_up[run_id]
         last = self._leases.holder(run_id)
         lease = self._leases.acquire(run_id)
         if lease is None:
-            self._elsewhere[run_id] = Batch(batch.label, batch.cell, (run.seed,))
+            self._elsewhere[run_id] = run
             return
         attempts = self._failures[run_id] if status is Status.INFRASTRUCTURE else 1
         try:
             execution = {"attempts": attempts, "finished": now()}
-            result = failed(run, status, reason, env_steps=last.steps if last else 0)
+            result = failed(run.seed, status, reason, env_steps=last.steps if last else 0)
             self.store.write(run, result, execution)
         finally:
             lease.release()
         self.store.ledger.append("failure", run=run_id, status=status.value, reason=reason)
-        self._take_note(Batch(batch.label, batch.cell, (run.seed,)), run_id)
+        self._take_note(run)
 
-    def _take_note(self, single: Batch, run_id: str, *, say: bool = True) -> bool:
+    def _take_note(self, run: PlannedRun, *, say: bool = True) -> bool:
         """Verifies the result of a run; returns whether there is one."""
+        run_id = run.run_id
         try:
             found = self.store.read(run_id)
         except BadRunError as error:
             self.store.set_aside(run_id, str(error))
             self.display.say(f"run {run_id} was set aside: {error}.")
             if say:
-                self._queue.append(single)
+                self._queue.append([run])
             return False
         if found is None:
             return False
         self.statuses[run_id] = found.status.value
         if say:
-            self._tell_failure(single, run_id)
+            self._tell_failure(run)
         return True
 
-    def _tell_failure(self, batch: Batch, run_id: str) -> None:
-        if self.statuses.get(run_id, Status.OK) == Status.OK:
+    def _tell_failure(self, run: PlannedRun) -> None:
+        status = self.statuses.get(run.run_id, Status.OK)
+        if status == Status.OK:
             return
-        found = self.store.read(run_id)
+        found = self.store.read(run.run_id)
         reason = found.record["reason"] if found else ""
-        self.display.say(f"{_where(batch)}, run {run_id}: {self.statuses[run_id]} ({reason}).")
-        for text in logs.tail(self.store, run_id).splitlines():
+        self.display.say(f"{_where([run])}, run {run.run_id}: {status} ({reason}).")
+        for text in logs.tail(self.store, run.run_id).splitlines():
             self.display.say(f"    {text}")
 
     def _look_around(self) -> None:
@@ -261,10 +247,10 @@ class Coordinator:
         self._next_look = time.monotonic() + _LOOK_EVERY
         live = self._leases.live()
         freed = []
-        for run_id, single in list(self._elsewhere.items()):
+        for run_id, run in list(self._elsewhere.items()):
             if self.store.has(run_id):
                 del self._elsewhere[run_id]
-                self._take_note(single, run_id)
+                self._take_note(run)
             elif run_id not in live:
                 freed.append(self._elsewhere.pop(run_id))
         if freed:
@@ -273,17 +259,10 @@ class Coordinator:
             self._queue += self._regroup(freed)
         self._show(live)
 
-    def _regroup(self, singles: Iterable[Batch]) -> list[Batch]:
+    def _regroup(self, runs: Batch) -> list[Batch]:
         """Puts runs of one cell together again, but for those that failed before."""
-        groups: dict[tuple[str, ...], list[Batch]] = defaultdict(list)
-        for single in singles:
-            run_id = Run(cell=single.cell, seed=single.seeds[0]).run_id()
-            alone = (run_id,) if self._failures[run_id] else ()
-            groups[single.label, single.cell.digest(), *alone].append(single)
-        return [
-            Batch(group[0].label, group[0].cell, tuple(single.seeds[0] for single in group))
-            for group in groups.values()
-        ]
+        alone = [[run] for run in runs if self._failures[run.run_id]]
+        return alone + by_cell(run for run in runs if not self._failures[run.run_id])
 
     def _show(self, live: dict[str, Holder] | None = None) -> None:
         holders = self._leases.live() if live is None else live
@@ -295,16 +274,13 @@ class Coordinator:
             return known
         return sum(self._rates.values()) / len(self._rates) if self._rates else 1.0
 
-    def _learn_rate(self, task: Task, outcome: Outcome, finished: int) -> None:
-        if outcome.ending is Ending.DONE and finished == len(task.seeds):
-            batch = Batch(task.label, task.cell, task.seeds)
-            self._rates[_kind(batch)] = outcome.seconds / batch.cost()
+
+def _kind(runs: Sequence[PlannedRun]) -> tuple[str, str, str]:
+    cell = runs[0].cell
+    return cell.setup, cell.learner.name, cell.curriculum.name
 
 
-def _kind(batch: Batch) -> tuple[str, str, str]:
-    return batch.cell.setup, batch.cell.learner.name, batch.cell.curriculum.name
-
-
-def _where(batch: Batch) -> str:
-    indices = ", ".join(str(seed.index) for seed in batch.seeds)
-    return f"{batch.label} on {batch.cell.setup}, seed{'s' * (len(batch.seeds) > 1)} {indices}"
+def _where(runs: Batch) -> str:
+    indices = ", ".join(str(run.seed.index) for run in runs)
+    several = "s" * (len(runs) > 1)
+    return f"{runs[0].label} on {runs[0].cell.setup}, seed{several} {indices}"

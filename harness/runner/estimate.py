@@ -12,23 +12,22 @@ from time import perf_counter
 import numpy as np
 
 from pacebench.harness.seeding import RunSeed, StudyRole
-from pacebench.harness.study.expand import PlannedCell
-from pacebench.harness.study.specs import Cell, CurriculumCell, EvaluationCell
+from pacebench.harness.study.specs import Cell, CurriculumCell, EvaluationCell, PlannedRun
 
 # Enough seeds to see the rate of a batch, few enough to be done in seconds.
 CALIBRATION_SEEDS = 5
 CALIBRATION_UPDATES = 3
 
 
-def seconds_by_cell(cells: list[PlannedCell]) -> list[float]:
-    """Returns the CPU seconds that each cell will take, all its seeds together."""
+def seconds_by_cell(cells: list[list[PlannedRun]]) -> list[float]:
+    """Returns the CPU seconds that the runs of each cell will take together."""
     rates: dict[tuple[str, str], tuple[float, float]] = {}
     seconds = []
-    for planned in cells:
-        cell = planned.cell
+    for runs in cells:
+        cell = runs[0].cell
         key = (cell.setup, cell.learner.model_dump_json())
         if key not in rates:
-            rates[key] = _training_rates(cell, len(planned.seeds))
+            rates[key] = _training_rates(cell, len(runs))
         per_step, per_evaluation = rates[key]
         updates = cell.budget / _rollout_steps(cell) / cell.schedule.every
         per_run = (
@@ -36,7 +35,7 @@ def seconds_by_cell(cells: list[PlannedCell]) -> list[float]:
             + per_evaluation * len(cell.evaluation.steps)
             + _update_seconds(cell) * updates
         )
-        seconds.append(per_run * len(planned.seeds))
+        seconds.append(per_run * len(runs))
     return seconds
 
 

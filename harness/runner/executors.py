@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from pacebench.harness.runner.task import Ended, Task
+from pacebench.harness.runner.attempt import Attempt, Ended
 
 
 class Executor(Protocol):
-    """Runs tasks somewhere. Results go to the store, not through here.
+    """Runs attempts somewhere. Results go to the store, not through here.
 
     Attributes:
         name: What `--executor` calls it.
-        slots: How many tasks it can run at a time.
+        slots: How many attempts it can run at a time.
     """
 
     name: str
     slots: int
 
-    def submit(self, task: Task) -> None:
-        """Starts a task; at most `slots` are given at a time."""
+    def submit(self, attempt: Attempt) -> None:
+        """Starts an attempt; at most `slots` are given at a time."""
 
     def poll(self, timeout: float) -> list[Ended]:
-        """Returns the tasks that ended, waiting at most `timeout` seconds for the first."""
+        """Returns the attempts that ended, waiting at most `timeout` seconds for the first."""
 
     def stop(self) -> None:
-        """Asks all tasks to stop at their next checkpoint; the runner made the stop file."""
+        """Asks all attempts to stop at their next checkpoint; the runner made the stop file."""
 
     def close(self) -> None:
         """Ends whatever still runs, at once, and frees what was acquired."""

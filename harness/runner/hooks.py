@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from pacebench.harness.records import Checkpoint, RunResult, Status
+from pacebench.harness.runner.attempt import Attempt
 from pacebench.harness.runner.leases import Lease, Leases
-from pacebench.harness.runner.task import Task
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.store.checkpoints import BadCheckpointError, load_checkpoint, save_checkpoint
 from pacebench.harness.store.files import make_folder, remove_temporaries, storage
 from pacebench.harness.store.ledger import now
 from pacebench.harness.store.store import RunStore
-from pacebench.harness.study.specs import Run
+from pacebench.harness.study.specs import PlannedRun
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -49,11 +49,11 @@ class WorkerHooks:
         seconds: Time spent in here, which is not the method's.
     """
 
-    def __init__(self, task: Task, store: RunStore, stop: threading.Event) -> None:
+    def __init__(self, attempt: Attempt, store: RunStore, stop: threading.Event) -> None:
         self.busy: list[str] = []
         self.seconds = 0.0
-        self._task, self._store, self._stop = task, store, stop
-        self._leases: dict[RunSeed, tuple[Run, Lease]] = {}
+        self._attempt, self._store, self._stop = attempt, store, stop
+        self._leases: dict[RunSeed, tuple[PlannedRun, Lease]] = {}
         self._resumed: dict[RunSeed, int] = {}
         self._durable: dict[RunSeed, float] = {}
         self._born = time.monotonic()
@@ -68,23 +68,22 @@ class WorkerHooks:
 
     @_timed
     def acquire(self) -> None:
-        """Takes the runs of the task that are free.
+        """Takes the runs of the attempt that are free.
 
         Raises:
             StorageError: A lease or the ledger cannot be written.
         """
-        leases = Leases(self._store.root, self._task.limits.expiry)
-        counts = dict(zip(self._task.seeds, self._task.failures, strict=True))
+        leases = Leases(self._store.root, self._attempt.limits.expiry)
         begun = []
-        for run in self._task.runs():
-            run_id = run.run_id()
-            lease = leases.acquire(
-                run_id,
-                attempt=self._task.attempt,
-                label=self._task.label,
-                setup=self._task.cell.setup,
-                seed=run.seed.index,
-            )
+        for run, failures in zip(self._attempt.runs, self._attempt.failures, strict=True):
+            run_id = run.run_id
+            facts = {
+                "label": run.label,
+                "setup": run.cell.setup,
+                "seed": run.seed.index,
+                "attempt": self._attempt.name,
+            }
+            lease = leases.acquire(run_id, **facts)
             if lease is None:
                 self.busy.append(run_id)
                 continue
@@ -101,11 +100,8 @@ class WorkerHooks:
                 {
                     "event": "start",
                     "run": run_id,
-                    "label": self._task.label,
-                    "setup": self._task.cell.setup,
-                    "seed": run.seed.index,
-                    "attempt": self._task.attempt,
-                    "failures": counts[run.seed],
+                    **facts,
+                    "failures": failures,
                     "generation": lease.generation,
                 }
             )
@@ -118,12 +114,12 @@ class WorkerHooks:
         """The study's results folder."""
         return self._store.root
 
-    def held(self) -> list[Run]:
+    def held(self) -> list[PlannedRun]:
         """Returns the runs that are ours and unfinished."""
         with self._lock:
             return [run for run, _ in self._leases.values() if run.seed not in self._writing]
 
-    def steps_of(self, run: Run) -> int:
+    def steps_of(self, run: PlannedRun) -> int:
         """Returns the environment steps that a run is known to have consumed."""
         return self._resumed.get(run.seed, 0) + self._share()
 
@@ -141,13 +137,13 @@ class WorkerHooks:
     def load(self, seed: RunSeed) -> Checkpoint | None:
         """Returns the latest usable checkpoint; one that is not usable is set aside."""
         run, _ = self._leases[seed]
-        run_id = run.run_id()
+        run_id = run.run_id
         path = self._store.checkpoint_path(run_id)
         try:
             checkpoint = load_checkpoint(path, run_id)
         except BadCheckpointError as error:
             aside = make_folder(self._store.root / "quarantine")
-            target = aside / f"{run_id}-{self._task.attempt}-{path.name}"
+            target = aside / f"{run_id}-{self._attempt.name}-{path.name}"
             with storage(path):
                 os.rename(path, target)
             self._store.ledger.append(
@@ -163,7 +159,7 @@ class WorkerHooks:
         """Keeps a checkpoint, if the run is still ours."""
         run, lease = self._leases[seed]
         lease.check()
-        run_id = run.run_id()
+        run_id = run.run_id
         # A power cut may cost a minute; waiting for the disk each time would cost more.
         durable = time.monotonic() - self._durable.get(seed, self._born) > _DURABLE_EVERY
         save_checkpoint(self._store.checkpoint_path(run_id), run_id, checkpoint, durable=durable)
@@ -200,9 +196,9 @@ class WorkerHooks:
     def _record(self, result: RunResult) -> None:
         run, lease = self._leases[result.seed]
         lease.check()
-        run_id = run.run_id()
-        counts = dict(zip(self._task.seeds, self._task.failures, strict=True))
-        self._store.write(run, result, self._execution(counts[result.seed] + 1))
+        run_id = run.run_id
+        failures = self._attempt.failures[self._attempt.runs.index(run)]
+        self._store.write(run, result, self._execution(failures + 1))
         with self._lock:
             del self._leases[result.seed]
             lease.release()
@@ -211,7 +207,7 @@ class WorkerHooks:
             run=run_id,
             status=result.status.value,
             reason=result.reason,
-            attempt=self._task.attempt,
+            attempt=self._attempt.name,
         )
 
     def should_stop(self) -> bool:
@@ -219,24 +215,24 @@ class WorkerHooks:
         # Training may ask thousands of times a second, and the file may be on another machine.
         if not self._stop.is_set() and time.monotonic() >= self._next_look:
             self._next_look = time.monotonic() + 1.0
-            if Path(self._task.stop_file).exists():
+            if Path(self._attempt.stop_file).exists():
                 self._stop.set()
         return self._stop.is_set()
 
     def _execution(self, attempts: int) -> dict[str, Any]:
         return {
-            "attempt": self._task.attempt,
+            "attempt": self._attempt.name,
             "attempts": attempts,
-            "batch": len(self._task.seeds),
+            "batch": len(self._attempt.runs),
             "started": self._started,
             "finished": now(),
         }
 
     def _share(self) -> int:
-        return self._done // max(1, len(self._task.seeds) - len(self.busy))
+        return self._done // max(1, len(self._attempt.runs) - len(self.busy))
 
     def _beat_on(self) -> None:
-        while not self._closing.wait(self._task.limits.heartbeat):
+        while not self._closing.wait(self._attempt.limits.heartbeat):
             with self._lock:
                 fresh = self._share()
                 for seed, (_, lease) in self._leases.items():

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,19 +15,17 @@ from pacebench.harness.errors import UserError
 from pacebench.harness.records import Status
 from pacebench.harness.runner import logs
 from pacebench.harness.runner.accounts import Accounts
+from pacebench.harness.runner.attempt import TRAIN, Limits
 from pacebench.harness.runner.coordinator import Coordinator
 from pacebench.harness.runner.display import Display, Silent, choose
 from pacebench.harness.runner.executors import Executor
 from pacebench.harness.runner.interrupt import Interrupt
 from pacebench.harness.runner.leases import Leases
 from pacebench.harness.runner.packing import is_batched, pack
-from pacebench.harness.runner.task import TRAIN, Limits
-from pacebench.harness.seeding import RunSeed
 from pacebench.harness.store.store import RunStore
-from pacebench.harness.study.specs import Cell
+from pacebench.harness.study.specs import Cell, PlannedRun
 
 if TYPE_CHECKING:
-    from pacebench.harness.study.expand import PlannedCell
     from pacebench.harness.study.models import Study
 
 EXECUTORS = ("local", "ray", "slurm")
@@ -119,26 +118,24 @@ def run(
 
     root = Path(results) / study.name
     plan = study.model_dump(mode="json")
-    cells = expand(study)
-    return run_cells(
-        study.name, plan, cells, root, options or RunOptions(), evaluation_hashes(cells)
-    )
+    runs = expand(study)
+    return make_runs(study.name, plan, runs, root, options or RunOptions(), evaluation_hashes(runs))
 
 
-def run_cells(
+def make_runs(
     name: str,
     plan: dict[str, Any],
-    cells: Sequence[PlannedCell],
+    runs: Sequence[PlannedRun],
     root: Path,
     options: RunOptions,
     evaluated: Mapping[str, str] | None = None,
 ) -> RunSummary:
-    """Makes the runs of some cells; `run` for a whole study, and what tuning calls.
+    """Makes some runs that are not there yet; `run` for a whole study, and what tuning calls.
 
     Args:
         name: The name of the study.
-        plan: What the manifest is to say about where the cells come from.
-        cells: What to run.
+        plan: What the manifest is to say about where the runs come from.
+        runs: What to run.
         root: The results folder.
         options: Where and how to run it.
         evaluated: From `evaluation_hashes`; the manifest keeps it.
@@ -146,17 +143,18 @@ def run_cells(
     began = time.monotonic()
     _check(options)
     store = RunStore(root)
-    asked = [(cell.label, cell.cell, cell.seeds) for cell in cells]
-    manifest = store.extend_manifest(name, plan, asked, evaluated)
+    manifest = store.extend_manifest(name, plan, runs, evaluated)
     store.ledger.append("run", executor=options.executor, plan=manifest.plan_digest)
     logs.file_orphans(
         store, (holder.facts.get("attempt", "") for holder in Leases(store.root).live().values())
     )
     display = options.display or _default_display()
-    ids = list(dict.fromkeys(entry.run_id for entry in manifest.current()))
+    # Two labels may stand for the same run.
+    asked = {run.run_id: run for run in reversed(runs)}
+    ids = list(dict.fromkeys(run.run_id for run in runs))
     statuses = _settled(store, ids, options, display)
     before = len(statuses)
-    missing = _missing(asked, statuses)
+    missing = [asked[run_id] for run_id in ids if run_id not in statuses]
     interrupt = Interrupt()
     problem, workers, accounts = "", 0, Accounts()
     try:
@@ -199,20 +197,17 @@ def run_cells(
     return summary
 
 
-def evaluation_hashes(cells: Sequence[PlannedCell]) -> dict[str, str]:
-    """Returns the hash of what each cell is evaluated on; many cells share it."""
+def evaluation_hashes(runs: Iterable[PlannedRun]) -> dict[str, str]:
+    """Returns the hash of what each cell is evaluated on, by the cell's digest."""
     from pacebench import envs
     from pacebench.harness.training.evaluation import evaluation_digest
 
-    hashes: dict[str, str] = {}
-    by_cell = {}
-    for planned in cells:
-        cell = planned.cell
-        key = f"{cell.setup} {cell.evaluation.model_dump_json()}"
-        if key not in hashes:
-            hashes[key] = evaluation_digest(envs.setup(cell.setup), cell.evaluation)
-        by_cell[cell.digest()] = hashes[key]
-    return by_cell
+    # Cells of one setup mostly share their evaluation.
+    shared = functools.cache(
+        lambda setup, evaluation: evaluation_digest(envs.setup(setup), evaluation)
+    )
+    cells = {run.cell.digest: run.cell for run in runs}
+    return {name: shared(cell.setup, cell.evaluation) for name, cell in cells.items()}
 
 
 def _check(options: RunOptions) -> None:
@@ -255,25 +250,6 @@ def _reconcile(store: RunStore, good: Mapping[str, Any]) -> None:
         status = good[run_id].status
         event = "finish" if status is Status.OK else "failure"
         store.ledger.append(event, run=run_id, status=status.value, found=True)
-
-
-def _missing(
-    asked: Sequence[tuple[str, Cell, Sequence[RunSeed]]], statuses: Mapping[str, str]
-) -> list[tuple[str, Cell, list[RunSeed]]]:
-    from pacebench.harness.study.specs import Run
-
-    seen = set(statuses)
-    missing = []
-    for label, cell, seeds in asked:
-        wanted = []
-        for seed in seeds:
-            run_id = Run(cell=cell, seed=seed).run_id()
-            if run_id not in seen:
-                seen.add(run_id)  # Two labels may stand for the same run.
-                wanted.append(seed)
-        if wanted:
-            missing.append((label, cell, wanted))
-    return missing
 
 
 def _executor(options: RunOptions, root: Path) -> Executor:

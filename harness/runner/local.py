@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import select
 
+from pacebench.harness.runner.attempt import Attempt, Ended, Ending
 from pacebench.harness.runner.process import WorkerProcess
-from pacebench.harness.runner.task import Ended, Ending, Task
 
 
 class LocalExecutor:
@@ -23,23 +23,23 @@ class LocalExecutor:
         self._busy: list[WorkerProcess] = []
         self._idle: list[WorkerProcess] = []
 
-    def submit(self, task: Task) -> None:
-        """Gives the task to an idle worker, or to a new one."""
+    def submit(self, attempt: Attempt) -> None:
+        """Gives the attempt to an idle worker, or to a new one."""
         worker = self._idle.pop() if self._idle else WorkerProcess()
         self._busy.append(worker)
-        worker.submit(task)
+        worker.submit(attempt)
 
     def poll(self, timeout: float) -> list[Ended]:
-        """Returns the tasks that ended, waiting at most `timeout` seconds for the first."""
+        """Returns the attempts that ended, waiting at most `timeout` seconds for the first."""
         if self._busy:
             select.select(self._busy, [], [], timeout)
         ended = []
         for worker in list(self._busy):
-            task = worker.task
+            attempt = worker.attempt
             outcome = worker.check()
-            if outcome is None or task is None:
+            if outcome is None or attempt is None:
                 continue
-            ended.append(Ended(task, outcome))
+            ended.append(Ended(attempt, outcome))
             self._busy.remove(worker)
             if outcome.ending is Ending.DONE:
                 self._idle.append(worker)
@@ -60,5 +60,5 @@ class LocalExecutor:
         self._busy, self._idle = [], []
 
     def pids(self) -> list[int]:
-        """Returns the process ids of the workers that have a task."""
+        """Returns the process ids of the workers that have an attempt."""
         return [worker.pid for worker in self._busy]

@@ -6,16 +6,14 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load as load_arrays
 
 from pacebench import envs
 from pacebench.harness import learners
 from pacebench.harness.errors import UserError
 from pacebench.harness.seeding import RunSeed
-from pacebench.harness.store.runs import BadRunError, read_run
-from pacebench.harness.study.specs import Cell, Run
-
-POLICY = "policy.safetensors"
+from pacebench.harness.store.runs import POLICY, BadRunError
+from pacebench.harness.store.store import RunStore
+from pacebench.harness.study.specs import Cell, PlannedRun
 
 Floats = NDArray[np.float64]
 
@@ -65,8 +63,11 @@ def load_player(folder: Path, *, stochastic: bool = False, seed: int = 0) -> Pla
     Raises:
         UserError: The folder holds no finished run, or one that left no policy.
     """
+    folder = folder.resolve()
+    store = RunStore(folder.parents[1])
     try:
-        stored = read_run(folder.resolve())
+        stored = store.read(folder.name)
+        arrays = store.policy(folder.name)
     except BadRunError as error:
         raise UserError(f"'{folder}' cannot be played: {error}.") from None
     if stored is None:
@@ -78,12 +79,11 @@ def load_player(folder: Path, *, stochastic: bool = False, seed: int = 0) -> Pla
         raise UserError(
             f"the run in '{folder}' ended as '{stored.status}' and left no policy to play."
         )
-    if not (folder / POLICY).exists():
+    if not arrays:
         raise UserError(
             f"the run in '{folder}' was passed on without its policy; delete the folder and "
             "`pacebench run` makes both again."
         )
-    run = Run.model_validate(stored.record["run"])
-    arrays = load_arrays((folder / POLICY).read_bytes())
+    run = PlannedRun(label="", **stored.record["run"])
     rng = np.random.default_rng(seed) if stochastic else None
     return Player(run.cell, run.seed, arrays, rng)

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any
 
 from pacebench.harness.records import Status
-from pacebench.harness.runner.task import Ending
+from pacebench.harness.runner.attempt import Ending
 
 # An infrastructure failure is retried with the same seed, at most twice.
 RETRIES = 2

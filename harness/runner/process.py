@@ -19,17 +19,17 @@ import time
 import psutil
 
 from pacebench.harness import threads
-from pacebench.harness.runner.task import Ending, Outcome, Task
+from pacebench.harness.runner.attempt import Attempt, AttemptOutcome, Ending
 
 _START_SECONDS = 300.0
 _MEMORY_EVERY = 0.25
 
 
 class WorkerProcess:
-    """A process that makes one task after another, and never more than one at a time."""
+    """A process that makes one attempt after another, and never more than one at a time."""
 
     def __init__(self) -> None:
-        self.task: Task | None = None
+        self.attempt: Attempt | None = None
         self._results, write_end = os.pipe()
         os.set_blocking(self._results, False)
         self._process = subprocess.Popen(
@@ -57,42 +57,44 @@ class WorkerProcess:
         """Returns the descriptor that becomes readable when there is something to `check`."""
         return self._results
 
-    def submit(self, task: Task) -> None:
-        """Starts a task; its end is heard of through `check`."""
-        assert self.task is None
+    def submit(self, attempt: Attempt) -> None:
+        """Starts an attempt; its end is heard of through `check`."""
+        assert self.attempt is None
         assert self._process.stdin is not None
-        self.task, self._started, self._submitted = task, None, time.monotonic()
+        self.attempt, self._started, self._submitted = attempt, None, time.monotonic()
         self._memory_looked = 0.0
         # A process that died in the meantime is noticed by `check`.
         with contextlib.suppress(OSError):
-            self._process.stdin.write(task.model_dump_json().encode() + b"\n")
+            self._process.stdin.write(attempt.model_dump_json().encode() + b"\n")
             self._process.stdin.flush()
 
-    def check(self) -> Outcome | None:
-        """Returns how the task ended, or None while it goes on; enforces the limits."""
-        assert self.task is not None
+    def check(self) -> AttemptOutcome | None:
+        """Returns how the attempt ended, or None while it goes on; enforces the limits."""
+        assert self.attempt is not None
         for message in self._messages():
             if "started" in message:
                 self._started = time.monotonic()
             else:
-                return self._end(Outcome.model_validate(message["outcome"]))
+                return self._end(AttemptOutcome.model_validate(message["outcome"]))
         if self._process.poll() is not None:
-            return self._end(Outcome(ending=Ending.DIED, reason=_how(self._process.returncode)))
+            return self._end(
+                AttemptOutcome(ending=Ending.DIED, reason=_how(self._process.returncode))
+            )
         return self._over_limits()
 
-    def _over_limits(self) -> Outcome | None:
-        assert self.task is not None
+    def _over_limits(self) -> AttemptOutcome | None:
+        assert self.attempt is not None
         now = time.monotonic()
         if self._started is None:
             if now - self._submitted > _START_SECONDS:
                 return self._kill(Ending.DIED, f"did not start within {_START_SECONDS:.0f} s")
             return None
-        seconds = self.task.seconds
+        seconds = self.attempt.seconds
         if seconds is not None and now - self._started > seconds:
             return self._kill(
                 Ending.TIMEOUT, f"still running after its time limit of {seconds:g} s"
             )
-        limit = self.task.limits.memory
+        limit = self.attempt.limits.memory
         if limit is not None and now - self._memory_looked > _MEMORY_EVERY:
             self._memory_looked = now
             with contextlib.suppress(psutil.Error):
@@ -122,13 +124,13 @@ class WorkerProcess:
             os.close(self._results)
         self._results = -1
 
-    def _kill(self, ending: Ending, reason: str) -> Outcome:
+    def _kill(self, ending: Ending, reason: str) -> AttemptOutcome:
         self._process.kill()
         self._process.wait()
-        return self._end(Outcome(ending=ending, reason=reason))
+        return self._end(AttemptOutcome(ending=ending, reason=reason))
 
-    def _end(self, outcome: Outcome) -> Outcome:
-        self.task = None
+    def _end(self, outcome: AttemptOutcome) -> AttemptOutcome:
+        self.attempt = None
         starting = (self._started or time.monotonic()) - self._submitted
         return outcome.model_copy(update={"starting": starting})
 
@@ -141,10 +143,10 @@ class WorkerProcess:
 
 
 def supervise(task_json: str) -> str:
-    """Makes one task in a fresh worker process; what Ray and Slurm run on their nodes."""
+    """Makes one attempt in a fresh worker process; what Ray and Slurm run on their nodes."""
     process = WorkerProcess()
     try:
-        process.submit(Task.model_validate_json(task_json))
+        process.submit(Attempt.model_validate_json(task_json))
         while (outcome := process.check()) is None:
             process.wait(0.5)
         return outcome.model_dump_json()

@@ -1,8 +1,8 @@
-"""Executor `ray`: tasks on an existing Ray cluster, or on a local one.
+"""Executor `ray`: attempts on an existing Ray cluster, or on a local one.
 
-Ray carries a task to a node and nothing back but how it ended: results are written by the workers
-to the results folder, which every node must see under the same path. Ray's own retries are off,
-because it would not tell the ledger.
+Ray carries an attempt to a node and nothing back but how it ended: workers write results to the
+results folder, which every node must see under the same path. Ray's own retries are off, because
+it would not tell the ledger.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ import logging
 from typing import Any
 
 from pacebench.harness.errors import MissingExtraError, UserError
+from pacebench.harness.runner.attempt import Attempt, AttemptOutcome, Ended, Ending
 from pacebench.harness.runner.process import supervise
-from pacebench.harness.runner.task import Ended, Ending, Outcome, Task
 
 
 class RayExecutor:
-    """Runs each task in a Ray task of one core.
+    """Runs each attempt in a Ray task of one core.
 
     Attributes:
         name: `ray`.
         slots: `workers`, or as many as the cluster has cores.
 
     Args:
-        workers: How many tasks at a time; None for all cores of the cluster.
+        workers: How many attempts at a time; None for all cores of the cluster.
         address: The cluster's address; None starts one on this machine.
 
     Raises:
@@ -44,7 +44,7 @@ class RayExecutor:
             self._connect(workers, address)
         self.slots = workers or int(self._ray.cluster_resources().get("CPU", 1))
         self._task = ray.remote(num_cpus=1, max_retries=0)(supervise)
-        self._active: dict[Any, Task] = {}
+        self._active: dict[Any, Attempt] = {}
 
     def _connect(self, workers: int | None, address: str | None) -> None:
         quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
@@ -60,12 +60,12 @@ class RayExecutor:
                 "start one with `ray start --head`, or leave --address out."
             ) from None
 
-    def submit(self, task: Task) -> None:
-        """Hands the task to Ray."""
-        self._active[self._task.remote(task.model_dump_json())] = task
+    def submit(self, attempt: Attempt) -> None:
+        """Hands the attempt to Ray."""
+        self._active[self._task.remote(attempt.model_dump_json())] = attempt
 
     def poll(self, timeout: float) -> list[Ended]:
-        """Returns the tasks that ended, waiting at most `timeout` seconds for the first."""
+        """Returns the attempts that ended, waiting at most `timeout` seconds for the first."""
         if not self._active:
             return []
         waiting = list(self._active)
@@ -74,17 +74,17 @@ class RayExecutor:
             ready, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=0)
         return [Ended(self._active.pop(future), self._outcome(future)) for future in ready]
 
-    def _outcome(self, future: Any) -> Outcome:
+    def _outcome(self, future: Any) -> AttemptOutcome:
         try:
-            return Outcome.model_validate_json(self._ray.get(future))
+            return AttemptOutcome.model_validate_json(self._ray.get(future))
         except self._ray.exceptions.RayError as error:
             # The node or Ray's own process is gone; what training does is caught elsewhere.
             said = str(error).strip().splitlines()
             reason = f"Ray lost the worker: {type(error).__name__}: {said[0] if said else ''}"
-            return Outcome(ending=Ending.DIED, reason=reason)
+            return AttemptOutcome(ending=Ending.DIED, reason=reason)
 
     def stop(self) -> None:
-        """Leaves the stop to the stop file: Ray would interrupt a task, not ask it to stop."""
+        """Leaves the stop to the stop file: Ray would interrupt an attempt, not ask it to stop."""
 
     def close(self) -> None:
         """Cancels what still runs; disconnects from a cluster that we connected to."""

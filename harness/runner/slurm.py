@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from pacebench.harness.errors import MissingExtraError, UserError
+from pacebench.harness.runner.attempt import Attempt, AttemptOutcome, Ended, Ending
 from pacebench.harness.runner.process import supervise
-from pacebench.harness.runner.task import Ended, Ending, Outcome, Task
 
 _POLL = 0.5
 
 
 class SlurmExecutor:
-    """Runs each task in a Slurm job of one core.
+    """Runs each attempt in a Slurm job of one core.
 
     Attributes:
         name: `slurm`.
@@ -55,7 +55,7 @@ class SlurmExecutor:
             submitit.core.utils.UncompletedJobError,
             submitit.core.utils.FailedJobError,
         )
-        self._active: dict[Any, Task] = {}
+        self._active: dict[Any, Attempt] = {}
         self._taken_back: list[Ended] = []
         self._given = dict(parameters or {})
         try:
@@ -68,19 +68,19 @@ class SlurmExecutor:
                 "submitit knows."
             ) from None
 
-    def submit(self, task: Task) -> None:
+    def submit(self, attempt: Attempt) -> None:
         """Submits a job."""
         limits: dict[str, Any] = {}
-        if task.seconds is not None:
+        if attempt.seconds is not None:
             # Our own watch is to end it first: it knows what it ends.
-            limits["timeout_min"] = math.ceil(task.seconds / 60) + 5
-        if task.limits.memory is not None:
-            limits["mem_gb"] = math.ceil(task.limits.memory / 2**30) + 1
+            limits["timeout_min"] = math.ceil(attempt.seconds / 60) + 5
+        if attempt.limits.memory is not None:
+            limits["mem_gb"] = math.ceil(attempt.limits.memory / 2**30) + 1
         self._executor.update_parameters(**{**limits, **self._given})
-        self._active[self._executor.submit(supervise, task.model_dump_json())] = task
+        self._active[self._executor.submit(supervise, attempt.model_dump_json())] = attempt
 
     def poll(self, timeout: float) -> list[Ended]:
-        """Returns the tasks that ended, waiting at most `timeout` seconds for the first."""
+        """Returns the attempts that ended, waiting at most `timeout` seconds for the first."""
         if self._taken_back:
             taken_back, self._taken_back = self._taken_back, []
             return taken_back
@@ -91,13 +91,13 @@ class SlurmExecutor:
                 return [Ended(self._active.pop(job), self._outcome(job)) for job in done]
             time.sleep(min(_POLL, max(0.0, end - time.monotonic())))
 
-    def _outcome(self, job: Any) -> Outcome:
+    def _outcome(self, job: Any) -> AttemptOutcome:
         try:
-            return Outcome.model_validate_json(job.result())
+            return AttemptOutcome.model_validate_json(job.result())
         except self._failures as error:
             said = str(error).strip().splitlines()
             reason = f"Slurm job {job.job_id} ended without a result: {said[0] if said else ''}"
-            return Outcome(ending=Ending.DIED, reason=reason)
+            return AttemptOutcome(ending=Ending.DIED, reason=reason)
 
     def stop(self) -> None:
         """Takes back the jobs that have not begun; the others look for the stop file."""
@@ -105,7 +105,7 @@ class SlurmExecutor:
             with contextlib.suppress(Exception):
                 job.cancel(check=False)
                 reason = "taken back before it began"
-                outcome = Outcome(ending=Ending.STOPPED, reason=reason)
+                outcome = AttemptOutcome(ending=Ending.STOPPED, reason=reason)
                 self._taken_back.append(Ended(self._active.pop(job), outcome))
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from pacebench.harness.records import Status
 from pacebench.harness.runner.leases import EXPIRY, Holder, Leases
 from pacebench.harness.store.manifest import Manifest
-from pacebench.harness.store.runs import BadRunError, read_run
+from pacebench.harness.store.runs import BadRunError
 from pacebench.harness.store.store import RunStore
 
 
@@ -138,7 +138,7 @@ def read_statuses(store: RunStore, run_ids: Iterable[str]) -> tuple[dict[str, st
     bad: dict[str, str] = {}
     for run_id in dict.fromkeys(run_ids):
         try:
-            run = read_run(store.folder(run_id), files=False)
+            run = store.read(run_id, files=False)
         except BadRunError as error:
             bad[run_id] = str(error)
             continue

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 
 from pacebench.harness.records import Hooks, RunResult, Status
+from pacebench.harness.runner.attempt import Attempt, AttemptOutcome, Ending
 from pacebench.harness.runner.hooks import WorkerHooks
 from pacebench.harness.runner.leases import LeaseLostError
-from pacebench.harness.runner.task import Ending, Outcome, Task
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.store.files import (
     StorageError,
@@ -37,36 +37,36 @@ def find_train(path: str) -> Train:
     return function
 
 
-def execute(task: Task, stop: threading.Event | None = None) -> Outcome:
-    """Makes the runs of a task that nobody else holds or has made.
+def execute(attempt: Attempt, stop: threading.Event | None = None) -> AttemptOutcome:
+    """Makes the runs of an attempt that nobody else holds or has made.
 
     Args:
-        task: The attempt.
+        attempt: The attempt.
         stop: Set by the process around us to stop at the next checkpoint.
     """
-    store = RunStore(task.root)
-    hooks = WorkerHooks(task, store, stop or threading.Event())
+    store = RunStore(attempt.root)
+    hooks = WorkerHooks(attempt, store, stop or threading.Event())
     started = time.perf_counter()
     try:
-        train = find_train(task.train)
+        train = find_train(attempt.train)
     except Exception as error:  # noqa: BLE001 - an installation can be broken in any way
         traceback.print_exc()
-        reason = f"{task.train} cannot be imported: {type(error).__name__}: {error}"
-        return Outcome(ending=Ending.DIED, reason=reason)
+        reason = f"{attempt.train} cannot be imported: {type(error).__name__}: {error}"
+        return AttemptOutcome(ending=Ending.DIED, reason=reason)
     if hooks.should_stop():
-        # A task that waited for a free core while the study was stopped.
-        return Outcome(ending=Ending.STOPPED, reason="stopped before it began")
+        # An attempt that waited for a free core while the study was stopped.
+        return AttemptOutcome(ending=Ending.STOPPED, reason="stopped before it began")
     try:
         hooks.acquire()
         seeds = [run.seed for run in hooks.held()]
-        for result in train(task.cell, seeds, hooks) if seeds else []:
+        for result in train(attempt.runs[0].cell, seeds, hooks) if seeds else []:
             hooks.finished(result)
         hooks.flush()
         outcome = _returned(hooks)
     except LeaseLostError as error:
-        outcome = Outcome(ending=Ending.LOST, reason=str(error))
+        outcome = AttemptOutcome(ending=Ending.LOST, reason=str(error))
     except StorageError as error:
-        outcome = Outcome(ending=Ending.STORAGE, reason=str(error))
+        outcome = AttemptOutcome(ending=Ending.STORAGE, reason=str(error))
     except BaseException as error:  # noqa: BLE001 - whatever a method raises is its failure
         traceback.print_exc()
         outcome = _raised(hooks, error)
@@ -78,32 +78,32 @@ def execute(task: Task, stop: threading.Event | None = None) -> Outcome:
     )
 
 
-def _returned(hooks: WorkerHooks) -> Outcome:
+def _returned(hooks: WorkerHooks) -> AttemptOutcome:
     left = hooks.held()
     if not left:
-        return Outcome(ending=Ending.DONE)
+        return AttemptOutcome(ending=Ending.DONE)
     if hooks.should_stop():
-        return Outcome(ending=Ending.STOPPED, reason="stopped at a checkpoint")
+        return AttemptOutcome(ending=Ending.STOPPED, reason="stopped at a checkpoint")
     return _raised(hooks, RuntimeError("training returned without a result"))
 
 
-def _raised(hooks: WorkerHooks, error: BaseException) -> Outcome:
+def _raised(hooks: WorkerHooks, error: BaseException) -> AttemptOutcome:
     reason = f"{type(error).__name__}: {error}".strip().splitlines()[0]
     if is_out_of_memory(error):
-        return Outcome(ending=Ending.MEMORY, reason=f"out of memory ({reason})")
+        return AttemptOutcome(ending=Ending.MEMORY, reason=f"out of memory ({reason})")
     if is_out_of_space(error):
-        return Outcome(ending=Ending.STORAGE, reason=f"{hooks.root}: {reason}")
+        return AttemptOutcome(ending=Ending.STORAGE, reason=f"{hooks.root}: {reason}")
     if is_machine_error(error):
-        return Outcome(ending=Ending.DIED, reason=reason)
+        return AttemptOutcome(ending=Ending.DIED, reason=reason)
     try:
         hooks.flush()
         left = hooks.held()
         if len(left) == 1:
             # Alone, the run itself is to blame; in a batch it takes another attempt to know which.
-            hooks.finished(failed(left[0], Status.CRASHED, reason, hooks.steps_of(left[0])))
+            hooks.finished(failed(left[0].seed, Status.CRASHED, reason, hooks.steps_of(left[0])))
             hooks.flush()
     except LeaseLostError as second:
-        return Outcome(ending=Ending.LOST, reason=str(second))
+        return AttemptOutcome(ending=Ending.LOST, reason=str(second))
     except StorageError as second:
-        return Outcome(ending=Ending.STORAGE, reason=str(second))
-    return Outcome(ending=Ending.RAISED, reason=reason)
+        return AttemptOutcome(ending=Ending.STORAGE, reason=str(second))
+    return AttemptOutcome(ending=Ending.RAISED, reason=reason)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 from scipy import stats
+from statsmodels.stats.proportion import proportion_confint
 
 from pacebench.harness.errors import UserError
 from pacebench.harness.statistics.scores import FloatArray
@@ -64,13 +65,11 @@ def wilson(rate: FloatArray, trials: int, level: float) -> tuple[FloatArray, Flo
     `trials` counts training runs. A run's share of successful episodes varies less than a coin
     with the same mean, and an average over tasks less than a pooled one, so both stay safe.
     """
-    z = stats.norm.ppf(0.5 + level / 2)
-    centre = (rate + z**2 / (2 * trials)) / (1 + z**2 / trials)
-    half = z / (1 + z**2 / trials) * np.sqrt(rate * (1 - rate) / trials + z**2 / (4 * trials**2))
+    low, high = proportion_confint(rate * trials, trials, alpha=1 - level, method="wilson")
     # At 0 and 1 the score equation has that end exactly; rounding must not push it past.
-    low = np.where(rate <= 0, 0.0, np.maximum(centre - half, 0.0))
-    high = np.where(rate >= 1, 1.0, np.minimum(centre + half, 1.0))
-    return np.asarray(low), np.asarray(high)
+    low = np.where(rate <= 0, 0.0, np.clip(low, 0.0, 1.0))
+    high = np.where(rate >= 1, 1.0, np.clip(high, 0.0, 1.0))
+    return low, high
 
 
 def clopper_pearson(successes: int, trials: int, level: float) -> tuple[float, float]:

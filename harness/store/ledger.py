@@ -18,6 +18,7 @@ from typing import Any
 
 from pacebench.harness.store.files import make_folder, storage
 from pacebench.harness.store.provenance import git_state, hostname, package_versions
+from pacebench.harness.store.study_files import StudyFiles
 
 NAME = "ledger.jsonl"
 # The lock on the file keeps other processes out, not other threads.
@@ -30,10 +31,11 @@ def now() -> str:
 
 
 class Ledger:
-    """Appends to and reads `ledger.jsonl` of one study."""
+    """Appends to and reads `ledger.jsonl` of one study; its packed part comes first."""
 
-    def __init__(self, root: Path) -> None:
-        self.path = Path(root) / NAME
+    def __init__(self, files: StudyFiles | Path | str) -> None:
+        self._files = files if isinstance(files, StudyFiles) else StudyFiles(Path(files))
+        self.path = self._files.folder / NAME
 
     def append(self, event: str, **facts: Any) -> None:
         """Adds one line and waits until it is on the disk.
@@ -84,14 +86,19 @@ class Ledger:
         size = os.fstat(descriptor).st_size
         return b"\n" if size and os.pread(descriptor, 1, size - 1) != b"\n" else b""
 
+    def text(self) -> bytes:
+        """Returns the whole ledger, packed and loose, as it stands in a file."""
+        packed = self._files.read_packed(NAME) if NAME in self._files.packed else b""
+        loose = self.path.read_bytes() if self.path.exists() else b""
+        # Packing or unpacking that was killed half-way left the same lines in both.
+        if loose.startswith(packed) or packed.endswith(loose):
+            return max(loose, packed, key=len)
+        return packed + loose
+
     def read(self) -> list[dict[str, Any]]:
         """Returns the entries in order; a line cut short by a full disk is left out."""
-        try:
-            text = self.path.read_text(encoding="utf-8", errors="replace")
-        except FileNotFoundError:
-            return []
         entries = []
-        for line in text.splitlines():
+        for line in self.text().decode(errors="replace").splitlines():
             with contextlib.suppress(json.JSONDecodeError):
                 entry = json.loads(line)
                 if isinstance(entry, dict) and "event" in entry:

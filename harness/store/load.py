@@ -12,7 +12,7 @@ import pandas as pd
 import pyarrow as pa
 
 from pacebench.harness.errors import UserError
-from pacebench.harness.store.manifest import Entry, Manifest
+from pacebench.harness.store.manifest import Manifest, ManifestEntry
 from pacebench.harness.store.provenance import code_words, hardware_words, version_words
 from pacebench.harness.store.runs import StoredRun
 from pacebench.harness.store.store import RunStore
@@ -108,7 +108,7 @@ def _runs_frame(
 
 
 def _run_row(
-    manifest: Manifest, entry: Entry, found: StoredRun | None, bad: dict[str, str]
+    manifest: Manifest, entry: ManifestEntry, found: StoredRun | None, bad: dict[str, str]
 ) -> dict[str, Any]:
     cell = manifest.cells[entry.cell]
     record = found.record if found else {}

@@ -6,7 +6,7 @@ that nothing drops out of a study without a trace.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,14 @@ from pacebench.harness.seeding import RunSeed
 from pacebench.harness.store.files import StorageError, write_atomic
 from pacebench.harness.store.ledger import now
 from pacebench.harness.store.provenance import provenance
+from pacebench.harness.store.study_files import StudyFiles
 from pacebench.harness.study.models import Study
-from pacebench.harness.study.specs import Cell, Frozen, Run, digest
+from pacebench.harness.study.specs import Cell, Frozen, PlannedRun, digest
 
 NAME = "manifest.json"
 
 
-class Entry(Frozen):
+class ManifestEntry(Frozen):
     """One run of the study.
 
     Attributes:
@@ -72,23 +73,19 @@ class Manifest(Frozen):
     evaluation_hashes: dict[str, str] = Field(
         default_factory=dict, validation_alias=AliasChoices("evaluation_hashes", "examinations")
     )
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[ManifestEntry, ...] = ()
     history: tuple[Change, ...] = ()
 
-    def current(self) -> list[Entry]:
+    def current(self) -> list[ManifestEntry]:
         """Returns the entries that the study file asks for."""
         return [entry for entry in self.entries if entry.current]
-
-    def run(self, entry: Entry) -> Run:
-        """Returns what an entry stands for."""
-        return Run(cell=self.cells[entry.cell], seed=entry.seed)
 
 
 def extend(
     old: Manifest | None,
     study: str,
     plan: dict[str, Any],
-    cells: Iterable[tuple[str, Cell, Sequence[RunSeed]]],
+    runs: Sequence[PlannedRun],
     evaluation_hashes: Mapping[str, str] | None = None,
 ) -> Manifest:
     """Returns the manifest with the plan's runs, and those it had before.
@@ -97,7 +94,7 @@ def extend(
         old: The manifest so far.
         study: The study's name.
         plan: The study, as plain JSON.
-        cells: Label, cell and seeds of each cell of the study.
+        runs: The runs of the study.
         evaluation_hashes: Hash of what each cell is evaluated on, by the cell's digest.
 
     Raises:
@@ -116,13 +113,10 @@ def extend(
                 f"the results folder of '{study}' holds runs evaluated on other held-out contexts "
                 "than this machine draws (another version of NumPy?); use another --results folder."
             )
-    by_digest, entries = {}, []
-    for label, cell, seeds in cells:
-        name = cell.digest()
-        by_digest[name] = cell
-        for seed in seeds:
-            run_id = Run(cell=cell, seed=seed).run_id()
-            entries.append(Entry(run_id=run_id, label=label, cell=name, seed=seed))
+    entries = [
+        ManifestEntry(run_id=run.run_id, label=run.label, cell=run.cell.digest, seed=run.seed)
+        for run in runs
+    ]
     wanted = {(entry.label, entry.run_id) for entry in entries}
     before = old.entries if old else ()
     known = {(entry.label, entry.run_id) for entry in before}
@@ -144,26 +138,26 @@ def extend(
         study=study,
         plan=plan,
         plan_digest=plan_digest,
-        cells={**(old.cells if old else {}), **by_digest},
+        cells={**(old.cells if old else {}), **{run.cell.digest: run.cell for run in runs}},
         evaluation_hashes={**known_hashes, **evaluation_hashes},
         entries=(*entries, *retired),
         history=history,
     )
 
 
-def _key(entry: Entry) -> tuple[str, str]:
+def _key(entry: ManifestEntry) -> tuple[str, str]:
     return entry.label, entry.run_id
 
 
-def read_manifest(root: Path) -> Manifest | None:
+def read_manifest(files: StudyFiles) -> Manifest | None:
     """Returns the manifest of a results folder, or None where there is none.
 
     Raises:
         UserError: It is not readable.
     """
-    path = root / NAME
+    path = files.folder / NAME
     try:
-        manifest = Manifest.model_validate_json(path.read_bytes())
+        manifest = Manifest.model_validate_json(files.read(NAME))
     except FileNotFoundError:
         return None
     except ValidationError as error:
@@ -174,7 +168,7 @@ def read_manifest(root: Path) -> Manifest | None:
         ) from None
     except OSError as error:
         raise StorageError(path, error) from error
-    wrong = [name for name, cell in manifest.cells.items() if cell.digest() != name]
+    wrong = [name for name, cell in manifest.cells.items() if cell.digest != name]
     if wrong or manifest.plan_digest != digest(manifest.plan):
         raise UserError(
             f"{path}: its content does not match its hashes; restore it from a backup, or move it "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,27 +12,32 @@ import pyarrow as pa
 from safetensors.numpy import save as save_arrays
 
 from pacebench.harness.records import RunResult, Status
+from pacebench.harness.seeding import RunSeed
 from pacebench.harness.store.checkpoints import NAME as CHECKPOINT
 from pacebench.harness.store.files import make_folder, sha256, write_atomic, write_together
 from pacebench.harness.store.provenance import provenance
+from pacebench.harness.store.study_files import RECORD
 from pacebench.harness.store.tables import (
     evaluations_table,
     from_parquet,
     to_parquet,
     updates_tables,
 )
-from pacebench.harness.study.specs import Run, canonical_json, digest
+from pacebench.harness.study.specs import PlannedRun, canonical_json, digest
 
 FORMAT = 1
-RECORD = "run.json"
 LOG = "log.txt"
+POLICY = "policy.safetensors"
 # Stands in the place of the record's own checksum while that is computed.
 _BLANK = "0" * 64
 # What differs between two executions of the same program; every other key must be equal.
 EXECUTION_KEYS = ("timings", "execution", "extras", "checksum")
 EXECUTION_FILES = ("timings.parquet",)
 # Large, and no statistic needs it: a study may be passed on without.
-DISPENSABLE_FILES = ("policy.safetensors",)
+DISPENSABLE_FILES = (POLICY,)
+
+
+Reader = Callable[[str], bytes]
 
 
 class BadRunError(Exception):
@@ -59,7 +64,7 @@ class StoredRun:
         return Status(self.record["status"])
 
 
-def write_run(folder: Path, run: Run, result: RunResult, execution: dict[str, Any]) -> None:
+def write_run(folder: Path, run: PlannedRun, result: RunResult, execution: dict[str, Any]) -> None:
     """Writes a finished run: its files first, `run.json` last.
 
     Args:
@@ -80,8 +85,8 @@ def write_run(folder: Path, run: Run, result: RunResult, execution: dict[str, An
         write_together(folder, contents)
     record: dict[str, Any] = {
         "format": FORMAT,
-        "run_id": run.run_id(),
-        "run": run.model_dump(mode="json"),
+        "run_id": run.run_id,
+        "run": run.determinants(),
         "status": result.status.value,
         "reason": result.reason,
         "env_steps": result.env_steps,
@@ -108,15 +113,18 @@ def _contents(result: RunResult) -> dict[str, bytes]:
         tables["updates.parquet"], tables["timings.parquet"] = updates_tables(result.updates)
     contents = {name: to_parquet(table) for name, table in tables.items() if table.num_rows}
     if result.policy:
-        contents["policy.safetensors"] = save_arrays(result.policy)
+        contents[POLICY] = save_arrays(result.policy)
     return contents
 
 
-def read_run(folder: Path, *, tables: bool = False, files: bool = True) -> StoredRun | None:
+def read_run(
+    read: Reader, run_id: str, *, tables: bool = False, files: bool = True
+) -> StoredRun | None:
     """Reads and verifies a run.
 
     Args:
-        folder: The run's folder, which is named by its id.
+        read: Returns the content of a file of the run by its name.
+        run_id: Its id.
         tables: Also decode the Parquet files.
         files: Verify the files beside `run.json`; without, only `run.json` itself is.
 
@@ -127,18 +135,16 @@ def read_run(folder: Path, *, tables: bool = False, files: bool = True) -> Store
         BadRunError: Something is torn, corrupted or from elsewhere.
     """
     try:
-        text = _read(folder, RECORD)
+        text = read(RECORD)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise BadRunError(f"{RECORD} cannot be read: {error.strerror}") from error
-    record = _parse(text, folder.name)
+    record = _parse(text, run_id)
     decoded: dict[str, pa.Table] = {}
     for name, facts in record["files"].items() if files else ():
-        if name in DISPENSABLE_FILES and not os.path.exists(f"{folder}/{name}"):
-            continue
-        data = _read_sibling(folder, name, facts)
-        if tables and name.endswith(".parquet"):
+        data = _read_verified(read, name, facts)
+        if tables and data is not None and name.endswith(".parquet"):
             try:
                 decoded[name] = from_parquet(data, name)
             except (pa.ArrowException, OSError, KeyError) as error:
@@ -156,16 +162,18 @@ def _parse(text: bytes, run_id: str) -> dict[str, Any]:
     checksum = str(record.get("checksum"))
     if sha256(text.replace(checksum.encode(), _BLANK.encode())) != checksum:
         raise BadRunError(f"{RECORD} does not match its checksum")
-    # The folder's name is the address: a record from elsewhere gives itself away here.
+    # The id is the address: a record from elsewhere gives itself away here.
     if digest(record["run"]) != run_id or record["run_id"] != run_id:
         raise BadRunError(f"{RECORD} belongs to another run ({record['run_id']})")
     return record
 
 
-def _read_sibling(folder: Path, name: str, facts: dict[str, Any]) -> bytes:
+def _read_verified(read: Reader, name: str, facts: dict[str, Any]) -> bytes | None:
     try:
-        data = _read(folder, name)
+        data = read(name)
     except FileNotFoundError:
+        if name in DISPENSABLE_FILES:
+            return None
         raise BadRunError(f"{name} is missing") from None
     except OSError as error:
         raise BadRunError(f"{name} cannot be read: {error.strerror}") from error
@@ -174,12 +182,6 @@ def _read_sibling(folder: Path, name: str, facts: dict[str, Any]) -> bytes:
     if sha256(data) != facts["sha256"]:
         raise BadRunError(f"{name} does not match its checksum")
     return data
-
-
-def _read(folder: Path, name: str) -> bytes:
-    # pathlib would take longer than the reading does, ten thousand times.
-    with open(f"{folder}/{name}", "rb", buffering=0) as file:
-        return file.read()
 
 
 def record_digest(record: dict[str, Any]) -> str:
@@ -193,10 +195,10 @@ def record_digest(record: dict[str, Any]) -> str:
     return sha256(canonical_json(plain).encode())
 
 
-def failed(run: Run, status: Status, reason: str, env_steps: int = 0) -> RunResult:
+def failed(seed: RunSeed, status: Status, reason: str, env_steps: int = 0) -> RunResult:
     """Returns the result of a run that has nothing to show but how it failed."""
     return RunResult(
-        seed=run.seed,
+        seed=seed,
         status=status,
         reason=reason,
         env_steps=env_steps,

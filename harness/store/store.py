@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import os
-import shutil
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from safetensors.numpy import load as load_arrays
 
+from pacebench.harness.errors import UserError
 from pacebench.harness.records import RunResult, Status
-from pacebench.harness.seeding import RunSeed
 from pacebench.harness.store import manifest as manifests
 from pacebench.harness.store.checkpoints import NAME as CHECKPOINT
 from pacebench.harness.store.files import (
@@ -29,8 +29,9 @@ from pacebench.harness.store.files import (
 )
 from pacebench.harness.store.ledger import Ledger
 from pacebench.harness.store.manifest import Manifest
-from pacebench.harness.store.runs import LOG, RECORD, BadRunError, StoredRun, read_run, write_run
-from pacebench.harness.study.specs import Cell, Run
+from pacebench.harness.store.runs import LOG, POLICY, BadRunError, StoredRun, read_run, write_run
+from pacebench.harness.store.study_files import RECORD, StudyFiles
+from pacebench.harness.study.specs import PlannedRun
 
 # What may be taken over from another study: outcomes that a run would have again.
 _SHARED = (Status.OK, Status.DIVERGED)
@@ -45,19 +46,21 @@ class Shared:
 
 
 class RunStore:
-    """The results folder of one study.
+    """The results of one study.
 
     Attributes:
-        root: The folder, `results/<study>`.
+        files: Its files, loose or packed.
+        root: The folder that new ones are written to, `results/<study>`.
         ledger: Its diary.
     """
 
     def __init__(self, root: Path | str) -> None:
-        self.root = Path(root).resolve()
-        self.ledger = Ledger(self.root)
+        self.files = StudyFiles(Path(root).resolve())
+        self.root = self.files.folder
+        self.ledger = Ledger(self.files)
 
     def folder(self, run_id: str) -> Path:
-        """Returns the folder of a run, which need not exist."""
+        """Returns the folder that a run is written to, which need not exist."""
         return self.root / "runs" / run_id
 
     def checkpoint_path(self, run_id: str) -> Path:
@@ -65,7 +68,7 @@ class RunStore:
         return self.folder(run_id) / CHECKPOINT
 
     def log_path(self, run_id: str) -> Path:
-        """Returns where the log of a run is."""
+        """Returns where the log of a run is written."""
         return self.folder(run_id) / LOG
 
     def manifest(self) -> Manifest | None:
@@ -74,13 +77,13 @@ class RunStore:
         Raises:
             UserError: It is not readable.
         """
-        return manifests.read_manifest(self.root)
+        return manifests.read_manifest(self.files)
 
     def extend_manifest(
         self,
         study: str,
         plan: dict[str, Any],
-        cells: Iterable[tuple[str, Cell, Sequence[RunSeed]]],
+        runs: Sequence[PlannedRun],
         evaluation_hashes: Mapping[str, str] | None = None,
     ) -> Manifest:
         """Adds the plan's runs to the manifest and returns it; see `manifest.extend`.
@@ -91,22 +94,23 @@ class RunStore:
         """
         with self.locked():
             old = self.manifest()
-            new = manifests.extend(old, study, plan, cells, evaluation_hashes)
+            new = manifests.extend(old, study, plan, runs, evaluation_hashes)
             if new != old:
                 manifests.write_manifest(self.root, new)
         return new
 
     def has(self, run_id: str) -> bool:
         """Says whether a run has a record, without verifying it."""
-        return (self.folder(run_id) / RECORD).exists()
+        return self.files.exists(f"runs/{run_id}/{RECORD}")
 
-    def read(self, run_id: str, *, tables: bool = False) -> StoredRun | None:
-        """Reads and verifies a run; None where it did not finish.
-
-        Raises:
-            BadRunError: Something is torn, corrupted or from elsewhere.
-        """
-        return read_run(self.folder(run_id), tables=tables)
+    def read(self, run_id: str, *, tables: bool = False, files: bool = True) -> StoredRun | None:
+        """Reads and verifies a run; see `read_run`."""
+        return read_run(
+            lambda name: self.files.read(f"runs/{run_id}/{name}"),
+            run_id,
+            tables=tables,
+            files=files,
+        )
 
     def scan(
         self, run_ids: Iterable[str], *, tables: bool = False
@@ -130,9 +134,9 @@ class RunStore:
                 good[run_id] = run
         return good, bad
 
-    def write(self, run: Run, result: RunResult, execution: dict[str, Any]) -> None:
+    def write(self, run: PlannedRun, result: RunResult, execution: dict[str, Any]) -> None:
         """Writes a finished run; see `write_run`."""
-        write_run(self.folder(run.run_id()), run, result, execution)
+        write_run(self.folder(run.run_id), run, result, execution)
 
     def policy(self, run_id: str) -> dict[str, NDArray[np.float32]]:
         """Returns the final policy of a verified run by parameter name; empty where it has none.
@@ -141,10 +145,10 @@ class RunStore:
             BadRunError: Something about the run is torn, corrupted or from elsewhere.
         """
         run = self.read(run_id)
-        path = self.folder(run_id) / "policy.safetensors"
-        if run is None or path.name not in run.record["files"] or not path.exists():
+        name = f"runs/{run_id}/{POLICY}"
+        if run is None or POLICY not in run.record["files"] or not self.files.exists(name):
             return {}
-        found: dict[str, NDArray[np.float32]] = load_arrays(path.read_bytes())
+        found: dict[str, NDArray[np.float32]] = load_arrays(self.files.read(name))
         return found
 
     def set_aside(self, run_id: str, reason: str) -> Path | None:
@@ -159,6 +163,7 @@ class RunStore:
                 return None  # Whoever was faster has run it again already.
             except BadRunError:
                 pass
+            self._make_loose(run_id)
             aside = make_folder(self.root / "quarantine") / f"{run_id}-{uuid.uuid4().hex[:8]}"
             with storage(aside):
                 os.rename(self.folder(run_id), aside)
@@ -169,38 +174,60 @@ class RunStore:
 
     def reopen(self, run_id: str) -> None:
         """Puts the record of a failed run aside, so that the run can be made again."""
+        self._make_loose(run_id)
         aside = make_folder(self.root / "quarantine") / f"{run_id}-{uuid.uuid4().hex[:8]}.json"
         with storage(aside):
             os.rename(self.folder(run_id) / RECORD, aside)
             sync_folder(aside.parent)
 
+    def _make_loose(self, run_id: str) -> None:
+        """Takes a run out of the archive, so that its files can be moved."""
+        prefix = f"runs/{run_id}/"
+        packed = [name for name in self.files.packed if name.startswith(prefix)]
+        loose = {}
+        for name in packed:
+            # What cannot be read is damaged, which is why the run is to go.
+            with contextlib.suppress(OSError):
+                loose[name.removeprefix(prefix)] = self.files.read(name)
+        if packed:
+            write_together(make_folder(self.folder(run_id)), loose)
+            self.files.drop(packed)
+
+    @functools.cached_property
+    def _neighbours(self) -> list[RunStore]:
+        """The other studies in the same results folder, by name."""
+        found = []
+        for other in sorted(self.root.parent.iterdir()):
+            # A damaged neighbour is its own study's problem.
+            with contextlib.suppress(UserError):
+                if other != self.root and other.is_dir():
+                    found.append(RunStore(other))
+        return found
+
     def share(self, run_id: str) -> Shared | None:
         """Takes a run over from another study next to this one, if one has it."""
-        for other in sorted(self.root.parent.iterdir()):
-            source = other / "runs" / run_id
-            if other == self.root or not (source / RECORD).exists():
-                continue
+        for other in self._neighbours:
             try:
-                found = read_run(source)
+                found = other.read(run_id)
             except BadRunError:
                 continue  # Its own study will set it aside; this one does not touch it.
             if found is None or found.status not in _SHARED:
                 continue
-            self._copy(source, found)
-            self.ledger.append("share", run=run_id, source=other.name)
-            return Shared(other.name, found)
+            self._copy(other, found)
+            self.ledger.append("share", run=run_id, source=other.root.name)
+            return Shared(other.root.name, found)
         return None
 
-    def _copy(self, source: Path, found: StoredRun) -> None:
+    def _copy(self, source: RunStore, found: StoredRun) -> None:
         # Copies, not links: a file damaged here must not be damaged there.
+        prefix = f"runs/{found.run_id}"
+        names = [n for n in (*found.record["files"], LOG) if source.files.exists(f"{prefix}/{n}")]
         target = make_folder(self.folder(found.run_id))
         with storage(target):
-            names = [name for name in found.record["files"] if (source / name).exists()]
-            if names:
-                write_together(target, {name: (source / name).read_bytes() for name in names})
-            if (source / LOG).exists():
-                shutil.copyfile(source / LOG, target / LOG)
-            write_atomic(target / RECORD, (source / RECORD).read_bytes())
+            contents = {name: source.files.read(f"{prefix}/{name}") for name in names}
+            if contents:
+                write_together(target, contents)
+            write_atomic(target / RECORD, source.files.read(f"{prefix}/{RECORD}"))
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:

@@ -12,7 +12,6 @@ import pyarrow.parquet as pq
 
 from pacebench.curricula.record import UpdateRecord
 from pacebench.harness.records import EVALUATION_COLUMNS, UPDATE_COLUMNS
-from pacebench.harness.store.arrays import to_arrow
 
 # Wall times differ between two runs of the same program, so they live in a file of their own and
 # the rest of an update can be compared byte for byte.
@@ -86,7 +85,7 @@ def _table(columns: Mapping[str, Any], types: Mapping[str, str]) -> pa.Table:
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"columns of different lengths: {lengths}")
-    arrays = [to_arrow(values, _ARROW[types[name]]) for name, values in columns.items()]
+    arrays = [pa.array(values, type=_ARROW[types[name]]) for name, values in columns.items()]
     return pa.Table.from_arrays(arrays, names=list(columns))
 
 

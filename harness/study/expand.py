@@ -1,8 +1,7 @@
-"""From a study to its cells: curricula × setups, each with every default resolved."""
+"""From a study to its runs: curricula × setups × seeds, every default resolved."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from pacebench import curricula, envs
@@ -14,7 +13,7 @@ from pacebench.harness.study.specs import (
     CurriculumCell,
     EvaluationCell,
     LearnerCell,
-    Run,
+    PlannedRun,
     digest,
 )
 
@@ -25,34 +24,19 @@ DEFAULT_EPSILON = 0.05
 RESULT_VERSIONS: dict[str, str] = {"curricula": "1", "envs": "1", "training": "1"}
 
 
-@dataclass(frozen=True)
-class PlannedCell:
-    """A cell of the study, as reports call it, and the seeds it is run with."""
-
-    label: str
-    cell: Cell
-    seeds: tuple[RunSeed, ...]
-
-    def runs(self) -> list[Run]:
-        """Returns the runs of the cell."""
-        return [Run(cell=self.cell, seed=seed) for seed in self.seeds]
-
-
-def expand(study: Study) -> list[PlannedCell]:
-    """Returns the study's cells, setup by setup, in the order of the file."""
-    return [
-        PlannedCell(entry.shown, resolve_cell(study, entry, setup), evaluation_seeds(study, setup))
-        for setup in study.setups
-        for entry in study.curricula
-    ]
-
-
-def evaluation_seeds(study: Study, setup: str) -> tuple[RunSeed, ...]:
-    """Returns the seeds of the study's runs on one setup, the same for every method."""
-    root, role = study.seeds.root, StudyRole.EVALUATE
-    return tuple(
-        RunSeed(root=root, role=role, setup=setup, index=i) for i in range(study.seeds.count)
-    )
+def expand(study: Study) -> list[PlannedRun]:
+    """Returns the runs of a study, setup by setup, curriculum by curriculum, seed by seed."""
+    runs = []
+    for setup in study.setups:
+        # Every method gets the same seeds.
+        seeds = [
+            RunSeed(root=study.seeds.root, role=StudyRole.EVALUATE, setup=setup, index=i)
+            for i in range(study.seeds.count)
+        ]
+        for entry in study.curricula:
+            cell = resolve_cell(study, entry, setup)
+            runs += [PlannedRun(label=entry.shown, cell=cell, seed=seed) for seed in seeds]
+    return runs
 
 
 def resolve_cell(study: Study, entry: CurriculumEntry, setup: str) -> Cell:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
+from functools import cached_property
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -92,20 +94,47 @@ class Cell(Frozen):
     evaluation: EvaluationCell
     versions: dict[str, str]
 
+    @cached_property
+    def canonical(self) -> str:
+        """The one JSON text of the cell that hashes are taken of."""
+        return canonical_json(self.model_dump(mode="json"))
+
+    @property
     def digest(self) -> str:
-        """Returns the hash that names the cell."""
-        return digest(self.model_dump(mode="json"))
+        """The hash that names the cell."""
+        return _short_hash(self.canonical)
 
 
-class Run(Frozen):
-    """One training run: a cell and a seed."""
+class PlannedRun(Frozen):
+    """One training run, from the expansion of the study to the store.
 
+    Attributes:
+        label: How reports call its method; it does not determine the result.
+        cell: What is trained.
+        seed: With which seed.
+    """
+
+    label: str
     cell: Cell
     seed: RunSeed
 
+    @cached_property
     def run_id(self) -> str:
-        """Returns the content address: equal for equal results-to-be, whatever the study."""
-        return digest(self.model_dump(mode="json"))
+        """The content address: equal for equal results-to-be, whatever the study or the label."""
+        seed = canonical_json(self.seed.model_dump(mode="json"))
+        return _short_hash(f'{{"cell":{self.cell.canonical},"seed":{seed}}}')
+
+    def determinants(self) -> dict[str, Any]:
+        """Returns what `run_id` is the hash of, as JSON-able values."""
+        return self.model_dump(mode="json", include={"cell", "seed"})
+
+
+def by_cell(runs: Iterable[PlannedRun]) -> list[list[PlannedRun]]:
+    """Returns the runs of each label's cell together, in the order of their first run."""
+    groups: dict[tuple[str, str], list[PlannedRun]] = {}
+    for run in runs:
+        groups.setdefault((run.label, run.cell.digest), []).append(run)
+    return list(groups.values())
 
 
 def canonical_json(data: object) -> str:
@@ -115,4 +144,8 @@ def canonical_json(data: object) -> str:
 
 def digest(data: object) -> str:
     """Returns 16 hexadecimal digits that stand for JSON-able `data`."""
-    return hashlib.sha256(canonical_json(data).encode()).hexdigest()[:16]
+    return _short_hash(canonical_json(data))
+
+
+def _short_hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 from pacebench.harness.errors import UserError
 from pacebench.harness.runner.launch import RunOptions
-from pacebench.harness.study.expand import PlannedCell
 from pacebench.harness.study.space import at_boundary, place_of
+from pacebench.harness.study.specs import PlannedRun
 from pacebench.harness.tuning.record import Candidate, SearchRecord, TrialRecord
 from pacebench.harness.tuning.search import Search
-from pacebench.harness.tuning.trials import (
-    mean_score,
-    planned_trials,
-    run_planned,
-    scores_noted,
-    scores_of,
-)
+from pacebench.harness.tuning.trials import mean_score, noted, run_planned, runs_of, scores_of
 
 if TYPE_CHECKING:
     from optuna import Study as OptunaStudy
@@ -41,11 +36,11 @@ def conclude(search: Search, study: OptunaStudy, options: RunOptions) -> SearchR
     # The sort is stable: of equal trials the earlier one wins.
     best = sorted(complete, key=lambda trial: -(trial.value or 0.0))[: search.tuning.rerank]
     seeds = search.rerank_seeds
-    cells = [search.planned(f"again {trial.number}", trial.point, seeds) for trial in best]
-    cells.append(search.planned("the study's own", None, seeds))
-    run_planned(search, [*planned_trials(search, tried), *cells], options)
+    again = [search.planned(f"again {trial.number}", trial.point, seeds) for trial in best]
+    again.append(search.planned("the study's own", None, seeds))
+    run_planned(search, [*runs_of(search, tried), *itertools.chain(*again)], options)
     candidates = [
-        _candidate(search, trial, cell) for trial, cell in zip([*best, None], cells, strict=True)
+        _candidate(search, trial, runs) for trial, runs in zip([*best, None], again, strict=True)
     ]
     scores = [candidate.mean for candidate in candidates[:-1]]
     chosen = best[scores.index(max(scores))]
@@ -67,22 +62,22 @@ def conclude(search: Search, study: OptunaStudy, options: RunOptions) -> SearchR
 
 
 def _recorded(trial: FrozenTrial) -> TrialRecord:
-    noted = scores_noted(trial)
+    scores = noted(trial)
     return TrialRecord(
         number=trial.number,
         state=trial.state.name,
         point=trial.params,
-        value=mean_score(noted),
-        scores=tuple(score.score for score in noted),
-        statuses=tuple(score.status for score in noted),
-        env_steps=sum(score.env_steps for score in noted),
-        seconds=sum(score.seconds for score in noted),
+        value=mean_score(scores),
+        scores=tuple(score.score for score in scores),
+        statuses=tuple(score.status for score in scores),
+        env_steps=sum(score.env_steps for score in scores),
+        seconds=sum(score.seconds for score in scores),
     )
 
 
-def _candidate(search: Search, trial: TrialRecord | None, cell: PlannedCell) -> Candidate:
+def _candidate(search: Search, trial: TrialRecord | None, runs: list[PlannedRun]) -> Candidate:
     """Returns what a configuration, None for the study's own, did on fresh seeds."""
-    again = scores_of(search, cell)
+    again = scores_of(search, runs)
     known = tuple(score.score for score in again if score.score is not None)
     if len(known) < len(again):
         raise UserError(

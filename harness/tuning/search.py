@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pacebench.harness.seeding import RunSeed, StudyRole
-from pacebench.harness.study.expand import PlannedCell, resolve_cell
+from pacebench.harness.study.expand import resolve_cell
 from pacebench.harness.study.models import CurriculumEntry, Study, Tuning
 from pacebench.harness.study.space import Space, apply, space_of, tuning_study
-from pacebench.harness.study.specs import Cell
+from pacebench.harness.study.specs import Cell, PlannedRun
 from pacebench.harness.tuning.record import SearchRecord
 from pacebench.harness.tuning.storage import make_pruner, make_sampler
 
@@ -124,9 +124,10 @@ class Search:
 
     def planned(
         self, label: str, point: dict[str, Any] | None, seeds: tuple[RunSeed, ...]
-    ) -> PlannedCell:
-        """Returns one configuration with the seeds it is run with."""
-        return PlannedCell(label, self.cell(point), seeds)
+    ) -> list[PlannedRun]:
+        """Returns the runs of one configuration."""
+        cell = self.cell(point)
+        return [PlannedRun(label=label, cell=cell, seed=seed) for seed in seeds]
 
     def open(self, storage: BaseStorage) -> OptunaStudy:
         """Returns the search as Optuna keeps it, created where it is new."""

@@ -13,12 +13,12 @@ from pacebench import envs
 from pacebench.harness.analysis.scores import Scale, scale_of
 from pacebench.harness.errors import UserError
 from pacebench.harness.records import Status
-from pacebench.harness.runner.launch import RunOptions, evaluation_hashes, run_cells
+from pacebench.harness.runner.launch import RunOptions, evaluation_hashes, make_runs
 from pacebench.harness.statistics import estimands
 from pacebench.harness.statistics.missing import FLOORED
 from pacebench.harness.store.store import RunStore
-from pacebench.harness.study.expand import PlannedCell
 from pacebench.harness.study.space import distributions
+from pacebench.harness.study.specs import PlannedRun
 from pacebench.harness.tuning.search import Search
 from pacebench.harness.tuning.storage import make_sampler
 
@@ -65,24 +65,24 @@ def advance(search: Search, study: OptunaStudy, options: RunOptions) -> bool:
     trials = study.get_trials(deepcopy=False)
     number = next((t.number for t in trials if t.state is TrialState.RUNNING), None)
     if number is None:
-        used = sum(score.env_steps for trial in trials for score in scores_noted(trial))
+        used = sum(score.env_steps for trial in trials for score in noted(trial))
         if used + search.trial_steps > search.budget:
             return False
         study.sampler = make_sampler(search.tuning.sampler, search.sampler_seed(len(trials)))
         number = study.ask(distributions(search.space)).number
         trials = study.get_trials(deepcopy=False)
     trial = trials[number]
-    before = planned_trials(search, trials[:number])
+    before = runs_of(search, trials[:number])
     seeds = search.seeds
     # A pruner is asked after every seed; without one all seeds are run at once.
     first = len(seeds) if search.tuning.pruner == "none" else 1
     for count in range(first, len(seeds) + 1):
         now = search.planned(f"trial {number}", trial.params, seeds[:count])
-        run_planned(search, [*before, now], options)
+        run_planned(search, [*before, *now], options)
         scores = scores_of(search, now)
         _note(study, trial, scores)
-        noted = study.get_trials(deepcopy=False)[number]
-        if count < len(seeds) and study.pruner.prune(study, noted):
+        now_scored = study.get_trials(deepcopy=False)[number]
+        if count < len(seeds) and study.pruner.prune(study, now_scored):
             study.tell(number, state=TrialState.PRUNED)
             return True
     value = mean_score(scores)
@@ -91,41 +91,42 @@ def advance(search: Search, study: OptunaStudy, options: RunOptions) -> bool:
     return True
 
 
-def planned_trials(search: Search, trials: Sequence[FrozenTrial]) -> list[PlannedCell]:
-    """Returns the configurations of trials, each with the seeds that it was run with."""
+def runs_of(search: Search, trials: Sequence[FrozenTrial]) -> list[PlannedRun]:
+    """Returns the runs that trials have scores of."""
     return [
-        search.planned(f"trial {t.number}", t.params, search.seeds[: len(scores_noted(t))])
+        run
         for t in trials
+        for run in search.planned(f"trial {t.number}", t.params, search.seeds[: len(noted(t))])
     ]
 
 
-def run_planned(search: Search, cells: list[PlannedCell], options: RunOptions) -> None:
-    """Runs configurations of a search; what is there already is not run again.
+def run_planned(search: Search, runs: list[PlannedRun], options: RunOptions) -> None:
+    """Makes runs of a search; what is there already is not made again.
 
     Args:
         search: The search they belong to.
-        cells: Every configuration so far, so that the manifest keeps them all.
-        options: Where and how to run them.
+        runs: Every run so far, so that the manifest keeps them all.
+        options: Where and how to make them.
 
     Raises:
         StoppedError: The user asked to stop before they were done.
     """
     plan = {"search": search.name, "study": search.study.model_dump(mode="json")}
-    summary = run_cells(search.name, plan, cells, search.folder, options, evaluation_hashes(cells))
+    summary = make_runs(search.name, plan, runs, search.folder, options, evaluation_hashes(runs))
     if summary.interrupted and not summary.complete:
         raise StoppedError
 
 
-def scores_of(search: Search, planned: PlannedCell) -> list[SeedScore]:
+def scores_of(search: Search, runs: list[PlannedRun]) -> list[SeedScore]:
     """Reads the scores of one configuration from the store."""
     store = RunStore(search.folder)
     scale = scale_of(envs.setup(search.setup), search.study.statistics.floor)
     scores = []
-    for run in planned.runs():
-        stored = store.read(run.run_id(), tables=True)
+    for run in runs:
+        stored = store.read(run.run_id, tables=True)
         if stored is None:
             raise UserError(
-                f"run {run.run_id()} of '{search.name}' is gone; tune again to make it again."
+                f"run {run.run_id} of '{search.name}' is gone; tune again to make it again."
             )
         score: float | None = None
         if stored.status is Status.OK:
@@ -134,7 +135,7 @@ def scores_of(search: Search, planned: PlannedCell) -> list[SeedScore]:
         elif stored.status in FLOORED:
             score = scale.floor
         # A run that failed early still used up its share: no method may buy trials by crashing.
-        steps, seconds = planned.cell.budget, float(sum(stored.record.get("timings", {}).values()))
+        steps, seconds = run.cell.budget, float(sum(stored.record.get("timings", {}).values()))
         scores.append(SeedScore(run.seed.index, stored.status.value, score, steps, seconds))
     return scores
 
@@ -156,9 +157,9 @@ def estimate(episodes: pd.DataFrame, estimand: str, scale: Scale) -> float:
     return float(scale.normalise(float(last["return"].mean())))
 
 
-def scores_noted(trial: FrozenTrial) -> list[SeedScore]:
-    """Returns the scores that were kept beside a trial."""
-    return [SeedScore(**noted) for noted in trial.user_attrs.get("scores", [])]
+def noted(trial: FrozenTrial) -> list[SeedScore]:
+    """Returns the scores that are kept beside a trial."""
+    return [SeedScore(**score) for score in trial.user_attrs.get("scores", [])]
 
 
 def mean_score(scores: Sequence[SeedScore]) -> float | None:

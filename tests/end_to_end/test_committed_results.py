@@ -18,7 +18,7 @@ RESULTS = ROOT / "results"
 
 def _committed() -> list[Path]:
     """Returns the results folders of studies that git knows; there may be others, of the user."""
-    command = ["git", "ls-files", "results/*/manifest.json"]
+    command = ["git", "ls-files", "results/*/packed.zip"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return [(ROOT / line).parent for line in listed.stdout.splitlines()]
 

@@ -15,11 +15,11 @@ import pytest
 from typer.testing import CliRunner
 
 from pacebench.harness.cli import app
-from pacebench.harness.cli.app import COMMANDS as MODULES
+from pacebench.harness.cli.app import COMMANDS as FUNCTIONS
 from pacebench.harness.study.schema import schema_text
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = [module.rstrip("_") for module in MODULES]
+COMMANDS = [function.__name__.rstrip("_") for function in FUNCTIONS]
 HEAVY = (
     "torch",
     "pandas",

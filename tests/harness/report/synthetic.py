@@ -131,33 +131,29 @@ def frames(
 def store(root: Path, plan: Study, results: Frames, finished: str | None = None) -> None:
     """Writes the results into a real results folder, as the runner would have."""
     runs = RunStore(root)
-    cells = expand(plan)
-    runs.extend_manifest(
-        plan.name, plan.model_dump(mode="json"), [(c.label, c.cell, c.seeds) for c in cells]
-    )
+    runs.extend_manifest(plan.name, plan.model_dump(mode="json"), expand(plan))
     table = results.runs.set_index(["label", "setup", "seed"])
-    for planned in cells:
-        for run in planned.runs():
-            row = table.loc[(planned.label, planned.cell.setup, run.seed.index)]
-            if row["status"] == "missing":
-                continue
-            episodes = results.evaluations[results.evaluations["run_id"] == row["run_id"]]
-            changes = results.updates[results.updates["run_id"] == row["run_id"]]
-            result = RunResult(
-                seed=run.seed,
-                status=Status(row["status"]),
-                reason=row["reason"],
-                env_steps=int(row["env_steps"]),
-                evaluations={name: episodes[name].tolist() for name in EVALUATION_COLUMNS},
-                updates={
-                    name: [None if value is np.nan else value for value in changes[name]]
-                    for name in changes.columns
-                    if name not in ("run_id", "label", "setup", "seed", "current")
-                },
-                timings={"rollout": 20.0, "policy": 30.0, "curriculum": 1.0, "evaluation": 5.0},
-                policy={},
-            )
-            runs.write(run, result, {"attempts": 1, "seconds": 56.0, "finished": finished or now()})
+    for run in expand(plan):
+        row = table.loc[(run.label, run.cell.setup, run.seed.index)]
+        if row["status"] == "missing":
+            continue
+        episodes = results.evaluations[results.evaluations["run_id"] == row["run_id"]]
+        changes = results.updates[results.updates["run_id"] == row["run_id"]]
+        result = RunResult(
+            seed=run.seed,
+            status=Status(row["status"]),
+            reason=row["reason"],
+            env_steps=int(row["env_steps"]),
+            evaluations={name: episodes[name].tolist() for name in EVALUATION_COLUMNS},
+            updates={
+                name: [None if value is np.nan else value for value in changes[name]]
+                for name in changes.columns
+                if name not in ("run_id", "label", "setup", "seed", "current")
+            },
+            timings={"rollout": 20.0, "policy": 30.0, "curriculum": 1.0, "evaluation": 5.0},
+            policy={},
+        )
+        runs.write(run, result, {"attempts": 1, "seconds": 56.0, "finished": finished or now()})
 
 
 def _run(

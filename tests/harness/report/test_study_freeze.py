@@ -117,8 +117,8 @@ def test_a_plan_frozen_or_amended_after_runs_protects_nothing(plan: Study, tmp_p
 
 
 def test_runs_of_the_plan_that_another_study_has_are_known(plan: Study, tmp_path: Path) -> None:
-    first = expand(plan)[0].runs()[:3]
-    for name in [item.run_id() for item in first] + ["of-another-plan"]:
+    first = expand(plan)[:3]
+    for name in [item.run_id for item in first] + ["of-another-plan"]:
         (tmp_path / "other" / "runs" / name).mkdir(parents=True)
         (tmp_path / "other" / "runs" / name / "run.json").write_text("{}")
     frozen = freeze.freeze(plan, tmp_path / plan.name)

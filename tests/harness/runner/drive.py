@@ -9,11 +9,12 @@ import json
 import os
 import subprocess
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from pacebench.harness.runner.launch import RunOptions, run_cells
-from pacebench.harness.runner.task import Limits
+from pacebench.harness.runner.attempt import Limits
+from pacebench.harness.runner.launch import RunOptions, make_runs
 from tests.harness.runner.plans import REPOSITORY, TRAIN, plan_cell
 
 
@@ -28,7 +29,7 @@ def main(root: str, plan: dict[str, Any]) -> None:
         batched=lambda _: True,
         limits=Limits(**{"heartbeat": 0.2, **plan.get("limits", {})}),
     )
-    summary = run_cells("walks", {"name": "walks"}, cells, Path(root), options)
+    summary = make_runs("walks", {"name": "walks"}, [*chain(*cells)], Path(root), options)
     print(json.dumps({"statuses": summary.statuses, "interrupted": summary.interrupted}))
 
 

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import json
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from pacebench.harness.runner.attempt import Limits
 from pacebench.harness.runner.display import Silent
-from pacebench.harness.runner.launch import RunOptions, RunSummary, run_cells
-from pacebench.harness.runner.task import Limits
+from pacebench.harness.runner.launch import RunOptions, RunSummary, make_runs
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.store.load import load_results
 from pacebench.harness.store.runs import record_digest
 from pacebench.harness.store.store import RunStore
-from pacebench.harness.study.expand import PlannedCell
 from pacebench.harness.study.specs import (
     Cell,
     CurriculumCell,
     EvaluationCell,
     LearnerCell,
+    PlannedRun,
     ScheduleCell,
 )
 
@@ -38,8 +39,8 @@ class Heard(Silent):
 
 def plan_cell(
     label: str = "walk", *, seeds: int = 3, points: int = 3, **options: Any
-) -> PlannedCell:
-    """Returns a cell for the substitutes."""
+) -> list[PlannedRun]:
+    """Returns the runs of a cell for the substitutes."""
     steps = tuple(100 * (i + 1) for i in range(points))
     cell = Cell(
         curriculum=CurriculumCell(name="walk", epsilon=None, threshold=None, options=options),
@@ -51,7 +52,7 @@ def plan_cell(
         evaluation=EvaluationCell(steps=steps, contexts=20, root=0),
         versions={"training": "1"},
     )
-    return PlannedCell(label, cell, tuple(RunSeed(root=0, index=i) for i in range(seeds)))
+    return [PlannedRun(label=label, cell=cell, seed=RunSeed(root=0, index=i)) for i in range(seeds)]
 
 
 def digests(root: Path) -> dict[str, str]:
@@ -87,7 +88,7 @@ def run_id_of(store: RunStore, label: str, seed: int) -> str:
 
 
 def launch_at(
-    root: Path, *cells: PlannedCell, batched: bool = True, **options: Any
+    root: Path, *cells: list[PlannedRun], batched: bool = True, **options: Any
 ) -> tuple[RunSummary, RunStore, Heard]:
     """Runs cells with the substitutes; returns the summary, the store and what was said."""
     heard = Heard()
@@ -101,4 +102,8 @@ def launch_at(
             "limits": Limits(**{"heartbeat": 0.2, **options.get("limits", {})}),
         }
     )
-    return run_cells("walks", {"name": "walks"}, cells, root, given), RunStore(root), heard
+    return (
+        make_runs("walks", {"name": "walks"}, [*chain(*cells)], root, given),
+        RunStore(root),
+        heard,
+    )

@@ -1,18 +1,16 @@
 from __future__ import annotations
 
+from itertools import chain
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pacebench.harness.records import Status
-from pacebench.harness.runner.packing import LARGEST, _makespan, pack
+from pacebench.harness.runner.attempt import Ending
+from pacebench.harness.runner.packing import LARGEST, _makespan, cost, pack
 from pacebench.harness.runner.policy import RETRIES, Action, decide, infrastructure_failures
-from pacebench.harness.runner.task import Ending
 from tests.harness.runner.plans import plan_cell
-
-
-def asked(*cells):
-    return [(cell.label, cell.cell, cell.seeds) for cell in cells]
 
 
 @given(
@@ -25,17 +23,17 @@ def test_every_seed_is_in_exactly_one_batch(cells, workers, batched):
         plan_cell(f"c{i}", seeds=seeds, points=points, x=i)
         for i, (seeds, points) in enumerate(cells)
     ]
-    batches = pack(asked(*planned), workers, lambda _: batched)
+    batches = pack([*chain(*planned)], workers, lambda _: batched)
     for cell in planned:
-        packed = [seed for batch in batches if batch.label == cell.label for seed in batch.seeds]
-        assert sorted(s.index for s in packed) == [s.index for s in cell.seeds]
-    costs = [batch.cost() for batch in batches]
+        packed = [run for batch in batches for run in batch if run.label == cell[0].label]
+        assert sorted(run.seed.index for run in packed) == [run.seed.index for run in cell]
+    costs = [cost(batch) for batch in batches]
     assert costs == sorted(costs, reverse=True), "longest first"
-    assert max(len(batch.seeds) for batch in batches) <= (LARGEST if batched else 1)
+    assert max(len(batch) for batch in batches) <= (LARGEST if batched else 1)
 
 
 def sizes(cells, workers, batched=True):
-    return [len(batch.seeds) for batch in pack(asked(*cells), workers, lambda _: batched)]
+    return [len(batch) for batch in pack([*chain(*cells)], workers, lambda _: batched)]
 
 
 def test_one_cell_is_spread_over_all_workers():
@@ -54,8 +52,8 @@ def test_cells_that_fill_the_workers_stay_whole():
 def test_no_worker_idles_for_long_at_the_end():
     # Three cells on two workers: whole cells would leave one worker idle for a third of the time.
     cells = [plan_cell(f"c{i}", seeds=10, x=i) for i in range(3)]
-    batches = pack(asked(*cells), 2, lambda _: True)
-    costs = [batch.cost() for batch in batches]
+    batches = pack([*chain(*cells)], 2, lambda _: True)
+    costs = [cost(batch) for batch in batches]
     assert sum(costs) / (2 * _makespan(costs, 2)) > 0.95
 
 

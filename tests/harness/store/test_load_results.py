@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import chain
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,7 @@ from pacebench.harness.errors import UserError
 from pacebench.harness.records import EVALUATION_COLUMNS
 from pacebench.harness.store.load import RUN_COLUMNS, load_results
 from pacebench.harness.store.store import RunStore
+from pacebench.harness.study.specs import PlannedRun
 from tests.harness.runner.plans import plan_cell
 from tests.harness.store.samples import empty_result, sample_result
 
@@ -17,10 +20,10 @@ def store(tmp_path):
     """Three cells: one whole, one with a failure and a missing run, one of another shape."""
     store = RunStore(tmp_path / "walks")
     cells = [plan_cell("a", seeds=2), plan_cell("b", seeds=3, x=1), plan_cell("c", points=1, x=2)]
-    store.extend_manifest("walks", {}, [(c.label, c.cell, c.seeds) for c in cells])
-    for run in (*cells[0].runs(), cells[1].runs()[0], *cells[2].runs()):
+    store.extend_manifest("walks", {}, [*chain(*cells)])
+    for run in (*cells[0], cells[1][0], *cells[2]):
         store.write(run, sample_result(run), {"attempts": 1, "host": "here"})
-    failed = cells[1].runs()[1]
+    failed = cells[1][1]
     store.write(failed, empty_result(failed.seed), {"attempts": 1})
     return store
 
@@ -59,7 +62,10 @@ def test_evaluations_are_tidy_and_typed(store):
     for entry in manifest.entries:
         mine = rows[rows["run_id"] == entry.run_id]
         if len(mine):
-            expected = sample_result(manifest.run(entry)).evaluations["return"]
+            cell = manifest.cells[entry.cell]
+            run = PlannedRun(label=entry.label, cell=cell, seed=entry.seed)
+            assert run.run_id == entry.run_id
+            expected = sample_result(run).evaluations["return"]
             np.testing.assert_array_equal(mine["return"], np.float32(expected))
 
 
@@ -90,7 +96,7 @@ def test_a_damaged_run_counts_as_missing_and_is_named(store):
 def test_a_study_without_results_yet_has_empty_frames(tmp_path):
     store = RunStore(tmp_path / "walks")
     cell = plan_cell()
-    store.extend_manifest("walks", {}, [(cell.label, cell.cell, cell.seeds)])
+    store.extend_manifest("walks", {}, cell)
     results = load_results(store.root)
     assert list(results.runs["status"]) == ["missing"] * 3
     assert len(results.evaluations) == len(results.updates) == 0

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from itertools import chain
 
 import pytest
 
@@ -14,7 +15,7 @@ from tests.harness.runner.plans import plan_cell
 
 
 def asked(*cells):
-    return [(cell.label, cell.cell, cell.seeds) for cell in cells]
+    return [*chain(*cells)]
 
 
 @pytest.fixture
@@ -103,7 +104,7 @@ def test_a_line_cut_short_costs_itself_only(tmp_path):
 
 def test_runs_examined_on_other_contexts_are_not_mixed(store):
     cells = asked(plan_cell("a"))
-    name = cells[0][1].digest()
+    name = cells[0].cell.digest
     first = store.extend_manifest("walks", {}, cells, {name: "one"})
     assert first.evaluation_hashes == {name: "one"}
     assert store.extend_manifest("walks", {}, cells, {name: "one"}) == first

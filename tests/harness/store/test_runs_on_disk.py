@@ -13,15 +13,19 @@ import pytest
 
 from pacebench.harness.records import Status
 from pacebench.harness.store.files import StorageError
-from pacebench.harness.store.runs import BadRunError, read_run, record_digest, write_run
+from pacebench.harness.store.runs import BadRunError, StoredRun, read_run, record_digest, write_run
 from pacebench.harness.store.store import RunStore
 from tests.harness.store.samples import empty_result, sample_result, sample_run
+
+
+def _read(folder: Path) -> StoredRun | None:
+    return read_run(lambda name: (folder / name).read_bytes(), folder.name, tables=True)
 
 
 @pytest.fixture
 def written(tmp_path: Path) -> Path:
     run = sample_run()
-    folder = tmp_path / "walks" / "runs" / run.run_id()
+    folder = tmp_path / "walks" / "runs" / run.run_id
     write_run(folder, run, sample_result(run), {"attempts": 1})
     return folder
 
@@ -29,11 +33,11 @@ def written(tmp_path: Path) -> Path:
 def test_what_was_written_is_read_back(written: Path) -> None:
     run = sample_run()
     result = sample_result(run)
-    found = read_run(written, tables=True)
+    found = _read(written)
     assert found is not None
-    assert found.run_id == written.name == run.run_id()
+    assert found.run_id == written.name == run.run_id
     assert found.status is Status.OK
-    assert found.record["run"] == run.model_dump(mode="json")
+    assert found.record["run"] == run.determinants()
     rows = found.tables["evaluations.parquet"].to_pydict()
     assert rows["step"] == result.evaluations["step"]
     np.testing.assert_array_equal(rows["return"], np.float32(result.evaluations["return"]))
@@ -43,12 +47,12 @@ def test_what_was_written_is_read_back(written: Path) -> None:
     assert updates["slack"] == [None] * 3
     assert "seconds" not in updates
     assert found.tables["timings.parquet"].column_names == ["seconds"]
-    policy = RunStore(written.parents[1]).policy(run.run_id())
+    policy = RunStore(written.parents[1]).policy(run.run_id)
     np.testing.assert_array_equal(policy["weights"], result.policy["weights"])
 
 
 def test_types_do_not_depend_on_what_was_recorded(written: Path) -> None:
-    found = read_run(written, tables=True)
+    found = _read(written)
     assert found is not None
     schema = found.tables["updates.parquet"].schema
     assert str(schema.field("threshold").type) == "double", "though every value is None"
@@ -58,7 +62,7 @@ def test_types_do_not_depend_on_what_was_recorded(written: Path) -> None:
 
 def test_the_same_result_gives_the_same_bytes(written: Path, tmp_path: Path) -> None:
     run = sample_run()
-    other = tmp_path / "other" / run.run_id()
+    other = tmp_path / "other" / run.run_id
     # Another attempt, another time, another place: none of it is part of the record.
     write_run(other, run, sample_result(run), {"attempts": 2, "batch": 7})
     for name in ("evaluations.parquet", "updates.parquet", "policy.safetensors"):
@@ -102,12 +106,12 @@ DAMAGES = (_truncate, _flip_a_bit, Path.unlink)
 def test_a_damaged_file_is_named_and_not_read(written: Path, name: str, damage) -> None:
     damage(written / name)
     with pytest.raises(BadRunError, match=name):
-        read_run(written)
+        _read(written)
 
 
 def test_a_study_may_be_passed_on_without_its_policies(written: Path) -> None:
     (written / "policy.safetensors").unlink()
-    found = read_run(written, tables=True)
+    found = _read(written)
     assert found is not None
     assert set(found.tables) == {"evaluations.parquet", "updates.parquet", "timings.parquet"}
     assert RunStore(written.parents[1]).policy(written.name) == {}
@@ -119,28 +123,28 @@ def test_run_json_cut_anywhere_is_not_read(written: Path, position: int) -> None
     data = path.read_bytes()
     path.write_bytes(data[: len(data) * position // 60])
     with pytest.raises(BadRunError, match=r"run\.json"):
-        read_run(written)
+        _read(written)
 
 
 def test_an_edited_record_is_not_read(written: Path) -> None:
     path = written / "run.json"
     path.write_text(path.read_text().replace('"status": "ok"', '"status": "diverged"'))
     with pytest.raises(BadRunError, match="checksum"):
-        read_run(written)
+        _read(written)
 
 
 def test_a_run_of_another_study_is_not_read(written: Path, tmp_path: Path) -> None:
     other = sample_run(1)
-    folder = tmp_path / "elsewhere" / other.run_id()
+    folder = tmp_path / "elsewhere" / other.run_id
     write_run(folder, other, sample_result(other), {})
     (written / "run.json").write_bytes((folder / "run.json").read_bytes())
-    with pytest.raises(BadRunError, match=f"another run .{other.run_id()}"):
-        read_run(written)
+    with pytest.raises(BadRunError, match=f"another run .{other.run_id}"):
+        _read(written)
 
 
 def test_a_folder_without_run_json_did_not_finish(written: Path) -> None:
     (written / "run.json").unlink()
-    assert read_run(written) is None
+    assert _read(written) is None
 
 
 def test_run_json_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +152,7 @@ def test_run_json_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     real = os.replace
     monkeypatch.setattr(os, "replace", lambda a, b: (written.append(Path(b).name), real(a, b)))
     run = sample_run()
-    write_run(tmp_path / run.run_id(), run, sample_result(run), {})
+    write_run(tmp_path / run.run_id, run, sample_result(run), {})
     assert written[-1] == "run.json"
     assert len(written) == 5
 
@@ -162,14 +166,14 @@ def test_a_full_disk_leaves_no_record_and_no_debris(tmp_path: Path, monkeypatch)
     monkeypatch.setattr(files.os, "fsync", full)
     run = sample_run()
     with pytest.raises(StorageError, match="No space left on device; free some space"):
-        write_run(tmp_path / run.run_id(), run, sample_result(run), {})
-    assert list((tmp_path / run.run_id()).iterdir()) == []
+        write_run(tmp_path / run.run_id, run, sample_result(run), {})
+    assert list((tmp_path / run.run_id).iterdir()) == []
 
 
 def test_a_run_that_recorded_nothing_is_stored_too(tmp_path: Path) -> None:
     run = sample_run()
-    write_run(tmp_path / run.run_id(), run, empty_result(run.seed), {})
-    found = read_run(tmp_path / run.run_id(), tables=True)
+    write_run(tmp_path / run.run_id, run, empty_result(run.seed), {})
+    found = _read(tmp_path / run.run_id)
     assert found is not None
     assert found.status is Status.DIVERGED
     assert found.tables == {}

@@ -6,18 +6,19 @@ from typing import Any
 
 from pacebench.harness.study.expand import expand
 from pacebench.harness.study.models import Study
+from pacebench.harness.study.specs import by_cell
 from tests.harness.study.example import broken
 
 
 def _ids(**changes: Any) -> list[str]:
     study = Study.model_validate(broken(**changes))
-    return [run.run_id() for planned in expand(study) for run in planned.runs()]
+    return [run.run_id for run in expand(study)]
 
 
 def test_a_study_expands_to_its_cross_product() -> None:
     study = Study.model_validate(broken())
-    cells = expand(study)
-    assert [(c.cell.setup, c.label) for c in cells] == [
+    cells = by_cell(expand(study))
+    assert [(runs[0].cell.setup, runs[0].label) for runs in cells] == [
         (setup, label) for setup in study.setups for label in study.labels
     ]
     ids = _ids()
@@ -86,7 +87,7 @@ def test_a_method_may_change_the_learner() -> None:
             tuning=...,
         )
     )
-    plain, wide, sb3 = (planned.cell.learner for planned in expand(study))
+    plain, wide, sb3 = (runs[0].cell.learner for runs in by_cell(expand(study)))
     assert wide.name == "ppo"
     assert {**plain.params, "log_std_init": 1.0} == wide.params
     assert sb3.name == "sb3-ppo"
@@ -102,6 +103,6 @@ def test_parameters_may_differ_between_setups() -> None:
             tuning=...,
         )
     )
-    one, two = (planned.cell.curriculum for planned in expand(study))
+    one, two = (runs[0].cell.curriculum for runs in by_cell(expand(study)))
     assert (one.epsilon, one.options["on_shortfall"]) == (0.02, "recover")
     assert (two.epsilon, two.options["on_shortfall"]) == (0.1, "hold")

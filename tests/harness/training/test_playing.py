@@ -12,7 +12,7 @@ from pacebench.harness.cli.app import app
 from pacebench.harness.records import Status
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.store.runs import failed, write_run
-from pacebench.harness.study.specs import Run
+from pacebench.harness.study.specs import PlannedRun
 from pacebench.harness.training import train
 from tests.harness.training.cells import make_cell
 
@@ -23,8 +23,8 @@ cli = CliRunner()
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cell = make_cell(budget=1000, steps=(1000,), contexts=2, params={"norm_obs": True})
     seed = RunSeed(root=0, index=0)
-    run = Run(cell=cell, seed=seed)
-    path = tmp_path_factory.mktemp("runs") / run.run_id()
+    run = PlannedRun(label="spgl", cell=cell, seed=seed)
+    path = tmp_path_factory.mktemp("study") / "runs" / run.run_id
     write_run(path, run, train(cell, [seed])[0], {})
     return path
 
@@ -48,10 +48,10 @@ def test_an_animation_moves(folder: Path, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_mistakes_are_named(folder: Path, tmp_path: Path) -> None:
-    run = Run(cell=make_cell(), seed=RunSeed(root=0, index=1))
-    unlucky = tmp_path / run.run_id()
-    write_run(unlucky, run, failed(run, Status.DIVERGED, "It broke."), {})
-    passed_on = tmp_path / folder.name
+    run = PlannedRun(label="spgl", cell=make_cell(), seed=RunSeed(root=0, index=1))
+    unlucky = tmp_path / "runs" / run.run_id
+    write_run(unlucky, run, failed(run.seed, Status.DIVERGED, "It broke."), {})
+    passed_on = tmp_path / "runs" / folder.name
     shutil.copytree(folder, passed_on, ignore=shutil.ignore_patterns("policy.safetensors"))
     for path, out, expected in (
         (passed_on, "a.png", "passed on without its policy"),

@@ -48,7 +48,7 @@ def _result(cell: Cell, seed: RunSeed, score: float, status: Status = Status.OK)
 def _noise(cell: Cell, seed: RunSeed) -> float:
     """A draw from U(0, 1) that belongs to one configuration and one seed."""
     sequence = seed.sequence(RunRole.POLICY)
-    key = int(cell.digest(), 16)
+    key = int(cell.digest, 16)
     rng = np.random.default_rng([*sequence.generate_state(2).tolist(), key % 2**32, key >> 32])
     return float(rng.random())
 

@@ -65,7 +65,7 @@ def test_tuning_sees_neither_evaluation_seeds_nor_evaluation_contexts(tmp_path: 
     def words(seed: RunSeed) -> set[tuple[int, ...]]:
         return {tuple(seed.sequence(role).generate_state(4).tolist()) for role in RunRole}
 
-    evaluation = {w for cell in expand(study) for seed in cell.seeds for w in words(seed)}
+    evaluation = {w for run in expand(study) for w in words(run.seed)}
     found = searches(study, tmp_path)
     tuning = {w for s in found for seed in (*s.seeds, *s.rerank_seeds) for w in words(seed)}
     assert not evaluation & tuning

@@ -1,0 +1,103 @@
+"""What is handed to a worker, and what comes back; plain JSON in both directions."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pydantic import Field
+
+from pacebench.harness.runner.leases import EXPIRY, HEARTBEAT
+from pacebench.harness.study.specs import Frozen, PlannedRun
+
+TRAIN = "pacebench.harness.training:train"
+
+
+class Limits(Frozen):
+    """What an attempt may use.
+
+    Attributes:
+        seconds: Training time per run; a batch of k seeds has k times as much. None: no limit.
+        memory: Bytes of resident memory of a worker. None: no limit.
+        heartbeat: Seconds between two signs of life.
+        expiry: Seconds without a sign of life after which a worker counts as dead.
+    """
+
+    seconds: float | None = Field(default=None, gt=0)
+    memory: int | None = Field(default=None, gt=0)
+    heartbeat: float = Field(default=HEARTBEAT, gt=0)
+    expiry: float = Field(default=EXPIRY, gt=0)
+
+
+class Attempt(Frozen):
+    """One attempt at a batch: runs of one cell that are trained together.
+
+    Attributes:
+        name: Names the attempt in logs and in the ledger.
+        root: The study's results folder, on storage that every worker sees.
+        runs: What to train.
+        failures: Infrastructure failures of each run so far.
+        train: The training function, as `module:function`.
+        limits: What the attempt may use.
+        stop_file: Workers stop at the next checkpoint once this file exists.
+    """
+
+    name: str = Field(default_factory=lambda: uuid.uuid4().hex[:12])
+    root: str
+    runs: tuple[PlannedRun, ...]
+    failures: tuple[int, ...]
+    train: str = TRAIN
+    limits: Limits = Limits()
+    stop_file: str
+
+    @property
+    def log(self) -> str:
+        """The file, under the root, that takes the worker's output during the attempt."""
+        return f"attempts/{self.name}.log"
+
+    @property
+    def seconds(self) -> float | None:
+        """The time limit of the whole batch."""
+        return None if self.limits.seconds is None else self.limits.seconds * len(self.runs)
+
+
+class Ending(StrEnum):
+    """How an attempt ended."""
+
+    DONE = "done"  # training returned
+    STOPPED = "stopped"  # it was asked to
+    RAISED = "raised"  # training raised an exception: the method's failure
+    TIMEOUT = "timeout"  # past its time limit
+    MEMORY = "memory"  # past its memory limit
+    DIED = "died"  # the worker is gone: exit, signal, lost node
+    STORAGE = "storage"  # the results folder cannot be written
+    LOST = "lost"  # another runner took its runs over
+
+
+class AttemptOutcome(Frozen):
+    """What is known about an attempt that ended.
+
+    Attributes:
+        ending: How it ended.
+        reason: One sentence for every ending but `DONE`.
+        busy: Runs that were left alone because somebody else holds them or has finished them.
+        seconds: Time spent inside training, its hooks included.
+        storing: The part of it that was spent inside the hooks.
+        starting: Time from handing the task to the worker until it trained.
+    """
+
+    ending: Ending
+    reason: str = ""
+    busy: tuple[str, ...] = ()
+    seconds: float = 0.0
+    storing: float = 0.0
+    starting: float = 0.0
+
+
+@dataclass(frozen=True)
+class Ended:
+    """An attempt and how it ended."""
+
+    attempt: Attempt
+    outcome: AttemptOutcome

@@ -1,0 +1,115 @@
+"""`pack` and `unpack`: a study as one file, and as loose files again."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+from pacebench.harness.errors import UserError
+from pacebench.harness.store.files import make_folder, storage, write_atomic, write_together
+from pacebench.harness.store.ledger import NAME as LEDGER
+from pacebench.harness.store.manifest import NAME as MANIFEST
+from pacebench.harness.store.runs import DISPENSABLE_FILES, LOG
+from pacebench.harness.store.store import RunStore
+from pacebench.harness.store.study_files import RECORD, StudyFiles, write_archive
+
+PLAN = "plan.json"
+
+
+def pack(root: Path, out: Path | None = None, *, policies: bool = True) -> Path:
+    """Packs the plan, the ledger and all finished runs of a study into one file.
+
+    Every run is verified first. Packed inside its folder the loose files are removed once the
+    archive has been read back; reports, unfinished runs and what was set aside stay as they are.
+
+    Args:
+        root: The results folder.
+        out: Where to write a copy instead, leaving the folder as it is.
+        policies: Whether to keep final policies, which no statistic needs.
+
+    Raises:
+        UserError: There is nothing to pack, a run is damaged, or the file cannot be written.
+    """
+    store = RunStore(root)
+    path = store.files.archive if out is None else out
+    if path.suffix != ".zip":
+        raise UserError(f"--out {path}: a packed study is a zip file; let its name end in .zip.")
+    with store.locked():
+        contents = _contents(store, policies=policies)
+        write_archive(path, contents)
+        written = StudyFiles(path)
+        if {name: written.read_packed(name) for name in written.packed} != contents:
+            raise UserError(f"{path}: cannot be read back as it was written; pack again.")
+        if out is None:
+            _remove_loose(store, contents)
+    return path
+
+
+def _contents(store: RunStore, *, policies: bool) -> dict[str, bytes]:
+    manifest = store.manifest()
+    if manifest is None:
+        raise UserError(f"{store.root}: no results here to pack; run the study first.")
+    good, bad = store.scan(store.files.run_ids())
+    if bad:
+        run_id, reason = next(iter(bad.items()))
+        raise UserError(
+            f"{store.root}: run {run_id} is damaged ({reason}); `pacebench run` sets it aside and "
+            "makes it again, then pack."
+        )
+    names = [MANIFEST, PLAN]
+    for run_id, run in good.items():
+        kept = [n for n in run.record["files"] if policies or n not in DISPENSABLE_FILES]
+        names += [f"runs/{run_id}/{name}" for name in (*kept, LOG, RECORD)]
+    contents = {name: store.files.read(name) for name in names if store.files.exists(name)}
+    return {**contents, LEDGER: store.ledger.text()}
+
+
+def _remove_loose(store: RunStore, contents: dict[str, bytes]) -> None:
+    with storage(store.root):
+        for name in contents:
+            (store.root / name).unlink(missing_ok=True)
+        for folder in (*(store.root / "runs").glob("*/"), store.root / "runs"):
+            # The folder of an unfinished run holds its checkpoint, and stays.
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+
+def unpack(source: Path, results: Path) -> Path:
+    """Writes the files of a packed study loose again, verified.
+
+    Args:
+        source: A results folder with an archive, or an archive from elsewhere.
+        results: Where to put the folder of a study from elsewhere.
+
+    Returns:
+        The study's folder.
+
+    Raises:
+        UserError: It is no packed study, is damaged, or its folder exists already.
+    """
+    packed = RunStore(source)
+    manifest = packed.manifest()
+    if manifest is None or not packed.files.packed:
+        raise UserError(f"{source}: is no packed study; pack one with `pacebench pack`.")
+    _, bad = packed.scan(packed.files.run_ids())
+    if bad:
+        run_id, reason = next(iter(bad.items()))
+        raise UserError(f"{packed.files.archive}: run {run_id} is damaged ({reason}).")
+    inside = packed.files.archive.parent == packed.root
+    target = packed.root if inside else results / manifest.study
+    if not inside and target.exists():
+        raise UserError(f"{target}: exists already; unpack into another --results folder.")
+    by_folder: dict[Path, dict[str, bytes]] = {}
+    for name in packed.files.packed - {LEDGER}:
+        path = target / name
+        by_folder.setdefault(path.parent, {})[path.name] = packed.files.read(name)
+    for folder, contents in by_folder.items():
+        # The record of a run vouches for its files, so it comes last.
+        record = contents.pop(RECORD, None)
+        write_together(make_folder(folder), contents)
+        if record is not None:
+            write_atomic(folder / RECORD, record)
+    write_atomic(target / LEDGER, packed.ledger.text())
+    if inside:
+        packed.files.archive.unlink()
+    return target

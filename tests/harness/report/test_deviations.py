@@ -1,0 +1,145 @@
+"""A plan that came after the data protects nothing, however the data got here."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from pacebench.harness.analysis import freeze
+from pacebench.harness.analysis.deviations import deviations
+from pacebench.harness.analysis.history import history_of
+from pacebench.harness.store.ledger import Ledger
+from pacebench.harness.store.load import load_results
+from pacebench.harness.store.store import RunStore
+from pacebench.harness.study.expand import expand
+from pacebench.harness.study.models import Study
+from pacebench.harness.study.specs import by_cell
+from tests.harness.report import synthetic
+from tests.harness.report.synthetic import Method
+
+METHODS = (Method("default", 0.40, 0.10), Method("spgl", 0.80, 0.08, epsilon=0.05))
+SETUPS = ("point-mass-2",)
+BEFORE, AFTER = "2001-01-01T00:00:00.000+00:00", "2101-01-01T00:00:00.000+00:00"
+
+
+@pytest.fixture(scope="module")
+def study() -> Study:
+    return synthetic.study(METHODS, SETUPS, 10)
+
+
+def fill(root: Path, study: Study, finished: str) -> None:
+    frames = synthetic.frames(METHODS, SETUPS, 10, updates=3, plan=study)
+    synthetic.store(root, study, frames, finished)
+
+
+def said(root: Path, study: Study) -> list[str]:
+    found = deviations(freeze.load(root), study, load_results(root).runs, history_of(Ledger(root)))
+    return list(found)
+
+
+def named(study: Study, name: str) -> Study:
+    return study.model_copy(update={"name": name})
+
+
+def test_runs_made_after_the_freeze_are_protected(study: Study, tmp_path: Path) -> None:
+    freeze.freeze(study, tmp_path / study.name)
+    fill(tmp_path / study.name, study, AFTER)
+    assert said(tmp_path / study.name, study) == []
+
+
+def test_without_a_plan_there_is_nothing_to_depart_from(study: Study, tmp_path: Path) -> None:
+    fill(tmp_path / study.name, study, BEFORE)
+    assert said(tmp_path / study.name, study) == []
+
+
+@pytest.mark.parametrize("finished", [BEFORE, AFTER])
+def test_runs_taken_over_bring_the_time_at_which_they_finished(
+    study: Study, tmp_path: Path, finished: str
+) -> None:
+    root = tmp_path / study.name
+    # Frozen where the other study's results are not, so that the plan cannot know of them.
+    freeze.freeze(study, root)
+    fill(tmp_path / "other", named(study, "other"), finished)
+    store = RunStore(root)
+    runs = expand(study)
+    store.extend_manifest(study.name, study.model_dump(mode="json"), runs)
+    taken = [run.run_id for run in by_cell(runs)[0]]
+    assert all(store.share(run_id) is not None for run_id in taken)
+    found = said(root, study)
+    if finished == AFTER:
+        assert found == []
+    else:
+        (sentence,) = found
+        assert "10 of the 20 planned runs had finished before the plan was frozen" in sentence
+        assert "(10 taken over from other)" in sentence
+
+
+def test_what_the_plan_says_itself_is_not_said_twice(study: Study, tmp_path: Path) -> None:
+    root = tmp_path / study.name
+    fill(root, study, BEFORE)
+    freeze.freeze(study, root)
+    assert said(root, study) == ["The plan was frozen after 20 runs had finished."]
+
+
+def test_an_amendment_is_compared_with_its_own_time(study: Study, tmp_path: Path) -> None:
+    root = tmp_path / study.name
+    freeze.freeze(study, root)
+    wider = study.model_copy(
+        update={"statistics": study.statistics.model_copy(update={"smallest_effect": 0.2})}
+    )
+    frozen = freeze.freeze(wider, root, amend="a wiser margin")
+    between = datetime.fromisoformat(frozen.versions[1].time) - timedelta(milliseconds=1)
+    fill(root, wider, between.isoformat(timespec="milliseconds"))
+    (sentence,) = said(root, wider)
+    assert "20 of the 20 planned runs had finished before the plan was last amended" in sentence
+
+
+@pytest.mark.parametrize(
+    ("event", "status", "known"),
+    [
+        ("finish", "ok", True),
+        ("failure", "diverged", True),
+        ("failure", "crashed-infrastructure", False),
+    ],
+)
+def test_a_run_that_was_seen_deleted_and_made_again_is_known(
+    study: Study, tmp_path: Path, event: str, status: str, known: bool
+) -> None:
+    root = tmp_path / study.name
+    run_id = expand(study)[0].run_id
+    Ledger(root).append(event, run=run_id, status=status)
+    freeze.freeze(study, root)
+    fill(root, study, AFTER)
+    Ledger(root).append("finish", run=run_id, status="ok")
+    found = said(root, study)
+    assert len(found) == known
+    if known:
+        assert "1 of the 20 planned runs had finished before" in found[0]
+
+
+@pytest.mark.slow
+def test_the_report_is_exploratory_and_says_why(study: Study, tmp_path: Path) -> None:
+    from pacebench.harness.report.make import report
+
+    root = tmp_path / study.name
+    freeze.freeze(study, root)
+    fill(root, study, BEFORE)
+    made = report(root)
+    assert any("20 of the 20 planned runs" in reason for reason in made.view.analysis.exploratory)
+    assert not any(c.verdict.confirmatory for c in made.view.analysis.contrasts)
+    page = made.page.read_text()
+    assert "20 of the 20 planned runs had finished before the plan was frozen" in page
+    # The same results under a plan that came first are confirmatory.
+    first = tmp_path / "first" / study.name
+    shutil.copytree(root, first)
+    plan = first / freeze.NAME
+    told = json.loads(plan.read_text())
+    told["versions"][0]["time"] = "2000-01-01T00:00:00.000+00:00"
+    plan.write_text(json.dumps(told))
+    again = report(first)
+    assert again.view.analysis.exploratory == ()
+    assert any(c.verdict.confirmatory for c in again.view.analysis.contrasts)
