@@ -51,13 +51,13 @@ def tune(
     options = RunOptions(
         executor=executor, workers=workers, address=address, retry_failed=retry_failed
     )
-    said: set[tuple[str, int]] = set()
+    printed: set[tuple[str, int]] = set()
 
     def lines(progress: list[SearchProgress]) -> None:
         for part in progress:
             key = (part.search.name, part.done)
-            if part.done and key not in said:
-                said.add(key)
+            if part.done and key not in printed:
+                printed.add(key)
                 best = "" if part.best is None else f", best {part.best:.3f}"
                 planned = part.search.tuning.trials
                 err.print(f"{part.search.name}: {part.done} of {planned} trials{best}")

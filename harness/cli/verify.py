@@ -10,7 +10,7 @@ import typer
 def verify(
     name: Annotated[str, typer.Argument(help="A curriculum, built in or from a package of yours.")],
     examples: Annotated[
-        int, typer.Option(min=1, help="Examples per property; dear properties get fewer.")
+        int, typer.Option(min=1, help="Examples per property; costly properties get fewer.")
     ] = 100,
     option: Annotated[
         list[str] | None, typer.Option(help="An option of the curriculum, as name=value.")

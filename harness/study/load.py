@@ -1,4 +1,4 @@
-"""From a study file to a `Study`, or to every mistake in it at once."""
+"""From a study file to a `Study`, or to an error that names every mistake in it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def load_study(path: str | Path) -> Study:
 
 
 def _shipped(path: Path) -> Path:
-    """Returns the file of the shipped study that is called so; `path` itself where none is."""
+    """Returns the file of the shipped study of this name, or `path` itself if there is none."""
     shipped = Path(str(files("pacebench.studies"))) / f"{path}.yaml"
     return shipped if path.name == str(path) and shipped.exists() else path
 
@@ -59,7 +59,7 @@ def validate(document: YamlDocument) -> Study:
 
 
 def _valid_parts(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the sections that are right by themselves, so that they can be checked further."""
+    """Returns the sections that are valid by themselves, so that they can be checked further."""
     parts: dict[str, Any] = {}
     for name, info in Study.model_fields.items():
         if name not in data:
@@ -117,7 +117,7 @@ def _shown(value: object) -> str:
 
 
 def _path_in(data: object, location: tuple[int | str, ...]) -> Iterator[str | int]:
-    """Yields the part of pydantic's location that is in the file: it also names union branches."""
+    """Yields the keys of pydantic's location that are in the file: it names union branches too."""
     for i, key in enumerate(location):
         last = i == len(location) - 1
         if isinstance(data, Mapping) and isinstance(key, str) and (key in data or last):

@@ -75,7 +75,7 @@ def tune(
         storage: An Optuna storage URL instead of the journal file.
         options: Where and how training runs are made; `workers` is the number of searches that
             are under way at a time.
-        tell: Hears about the progress about once a second.
+        tell: Called with the progress of every search about once a second.
 
     Raises:
         UserError: The study has nothing to tune, or the storage cannot be used.
@@ -86,7 +86,7 @@ def tune(
         raise UserError(f"{source}: has no 'tuning:' block; see docs/tuning.md for one.")
     folder = Path(results) / study.name / FOLDER
     found = searches(study, folder)
-    # What is wrong with the sampler or a space is said before anything runs.
+    # A mistake in the sampler or a space is raised here, before anything runs.
     make_sampler(study.tuning.sampler, 0)
     for search in found:
         _ = search.space

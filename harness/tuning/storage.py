@@ -29,7 +29,7 @@ def open_storage(folder: Path, url: str | None = None) -> BaseStorage:
         url: An SQLAlchemy URL, such as `postgresql://user@host/name`, instead of the journal.
 
     Raises:
-        UserError: The URL is malformed, its driver is missing, or nobody answers.
+        UserError: The URL is malformed, its driver is missing, or its server does not answer.
     """
     import optuna
 

@@ -1,4 +1,4 @@
-"""The command line: quick to answer, plain where nobody looks, and never a traceback."""
+"""The command line: quick to answer, plain outside a terminal, and never a traceback."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_every_command_explains_itself_with_an_example(name: str) -> None:
     assert "Example:" in result.output
 
 
-def test_no_colour_where_nobody_looks() -> None:
+def test_no_colour_outside_a_terminal() -> None:
     done = _pacebench("list")
     assert done.returncode == 0, done.stderr
     assert "\x1b[" not in done.stdout
@@ -155,7 +155,9 @@ def test_interrupt_leaves_no_traceback() -> None:
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=30)
     assert "Traceback" not in stderr
-    assert process.returncode == 130
+    # With `-m`, CPython ends by the signal itself, which shells show as 130 too, if the signal came
+    # inside exec() of a string (importing a dataclass runs one), although the exception was caught.
+    assert process.returncode in (130, -signal.SIGINT)
 
 
 def test_completion_knows_the_commands() -> None:
