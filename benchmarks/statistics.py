@@ -1,7 +1,8 @@
-"""How fast the stratified bootstrap is, beside rliable's own on the same scores.
+"""How fast the statistics are: bootstrap, confidence sequence and permutation.
 
-Both sides give mean and IQM with 95 % percentile intervals for 4 tasks × 20 seeds. rliable runs
-first, between and last, so that a drift of the machine does not favour either side.
+The stratified bootstrap is timed beside rliable's own on the same scores. Both sides give mean and
+IQM with 95 % percentile intervals for 4 tasks × 20 seeds. rliable runs first, between and last, so
+that a drift of the machine does not favour either side.
 
     python benchmarks/statistics.py
 """
@@ -14,9 +15,11 @@ from collections.abc import Callable
 import numpy as np
 from rliable import library, metrics
 
-from pacebench.harness.statistics import bootstrap
+from pacebench.harness.statistics import bootstrap, exact
+from pacebench.harness.statistics import confidence_sequence as cs
 
 RUNS, TASKS, RESAMPLES, BLOCKS = 20, 4, 50_000, 3
+SEQUENCES, SEEDS = 1_000, 150
 
 
 def _theirs(scores: np.ndarray) -> None:
@@ -33,14 +36,29 @@ def _ours(scores: np.ndarray) -> None:
         bootstrap.quantiles(distribution, bootstrap.percentile_tail(0.95))
 
 
-def _seconds(function: Callable[[np.ndarray], None], scores: np.ndarray) -> float:
+def _confidence_sequences() -> None:
+    rng = np.random.default_rng(0)
+    z = rng.uniform(-0.8, 1, (SEQUENCES, SEEDS))
+    few, many = rng.normal(size=(2, 12)), rng.normal(size=(2, SEEDS))
+    tasks: dict[str, Callable[[np.ndarray], object]] = {
+        f"interval after {SEEDS} seeds": lambda z: cs.difference_interval(z[0], 1.0, 0.05),
+        f"{SEQUENCES} x {SEEDS} intervals": lambda z: cs.difference_sequence(z, 1.0, 0.05),
+        f"{SEQUENCES} x {SEEDS} wealths": lambda z: cs.difference_log_wealth(z, 1.0),
+        "all permutations of 12 + 12 runs": lambda _: exact.permutation_p_value(*few, rng),
+        f"drawn permutations of {SEEDS} + {SEEDS}": lambda _: exact.permutation_p_value(*many, rng),
+    }
+    for name, function in tasks.items():
+        print(f"  {name:36} {np.median([_seconds(function, z) for _ in range(BLOCKS)]):8.4f} s")
+
+
+def _seconds(function: Callable[[np.ndarray], object], scores: np.ndarray) -> float:
     start = time.perf_counter()
     function(scores)
     return time.perf_counter() - start
 
 
 def main() -> None:
-    """Measures both in interleaved blocks and prints the ratio."""
+    """Measures both bootstraps in interleaved blocks and prints the ratio, then the rest."""
     scores = np.random.default_rng(0).normal(size=(RUNS, TASKS))
     _ours(scores)
     pairs = []
@@ -56,6 +74,8 @@ def main() -> None:
     print(
         f"  ratio     {np.median(ratios):8.1f}  (blocks: {', '.join(f'{r:.0f}' for r in ratios)})"
     )
+    print("Confidence sequences and permutations:")
+    _confidence_sequences()
 
 
 if __name__ == "__main__":

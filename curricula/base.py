@@ -1,4 +1,4 @@
-"""The frame every curriculum shares: validation, records, counting, state."""
+"""The base class of curricula: it checks input, applies updates, records them and saves state."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import math
 import operator
 import re
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import perf_counter_ns
-from typing import Any, ClassVar, Required, TypedDict, Unpack
+from typing import Any, ClassVar, Required, TypedDict
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pacebench.curricula.capabilities import Capabilities
+from pacebench.curricula.checks import Array, as_bounds, as_number, as_samples
 from pacebench.curricula.errors import CurriculumError
-from pacebench.curricula.gaussian import Array, Gaussian, as_vector
+from pacebench.curricula.gaussian import Gaussian
 from pacebench.curricula.record import UpdateRecord
 from pacebench.curricula.uniform import Distribution, divergence
 
@@ -33,7 +34,7 @@ class Common(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One keyword beyond the common ones: its default and what it does."""
+    """A keyword of one curriculum beyond the common ones: its default and its description."""
 
     default: Any
     doc: str
@@ -41,26 +42,36 @@ class Option:
 
 @dataclass(slots=True)
 class Proposal:
-    """What `_propose` wants: the next distribution and how it came about.
+    """Everything that one update is going to change, before any of it has changed.
 
-    A scaled family adds its new θ and the relative change (θ' − θ)/θ.
+    Attributes:
+        step: The kind of step, as in `UpdateRecord.step`.
+        case: Which case of the step applied, as in `UpdateRecord.case`.
+        distribution: The next sampling distribution; the current object itself if p stays.
+        state: New values of the curriculum's own attributes (θ, a flag, a buffer), by name.
+        predicted_value: The value that the curriculum's model predicts after the step.
+        iterations: Iterations of a numerical solver.
+        accepted: False if the step could not be used, so that p stays for want of a better one.
+        log_weights: ln(p_new/p_old) at each context, where the curriculum has a better formula
+            than the difference of the two log densities.
     """
 
     step: str
     case: str
     distribution: Distribution
-    theta: Array | None = None
+    state: dict[str, Any] = field(default_factory=dict)
     predicted_value: float | None = None
     iterations: int = 0
     accepted: bool = True
-    relative: Array | None = None
+    log_weights: Array | None = None
 
 
 class Curriculum(ABC):
     """Holds the sampling distribution p(c) and changes it between policy updates.
 
     A subclass sets `capabilities`, implements `_propose`, and describes its own keywords under
-    `Args:` in its docstring, from where `options()` takes them.
+    `Args:` in its docstring, from where `options()` takes them. If an update changes more than the
+    distribution, `_state` and `_load_state` save and restore the rest.
 
     Args:
         target: The target distribution ψ.
@@ -72,6 +83,8 @@ class Curriculum(ABC):
 
     name: ClassVar[str] = ""
     capabilities: ClassVar[Capabilities] = Capabilities()
+    # Raised when a change to one of ours alters its results: runs made before get other ids.
+    result_version: ClassVar[str] = "1"
     requires_epsilon_below: ClassVar[float | None] = None
 
     def __init__(
@@ -94,7 +107,9 @@ class Curriculum(ABC):
         self.target, self.initial = target, initial
         self.epsilon = self._checked_epsilon(epsilon)
         self.threshold = self._checked_threshold(threshold)
-        self.bounds = self._checked_bounds(bounds)
+        if bounds is None and self.capabilities.needs_bounds:
+            raise CurriculumError(f"{self._label} needs bounds=(lower, upper).")
+        self.bounds = None if bounds is None else as_bounds(bounds, self.dim)
         self.updates = 0
         self.rejected = 0
         self._distribution: Distribution = initial
@@ -105,11 +120,9 @@ class Curriculum(ABC):
         common = set(Common.__annotations__)
         found: dict[str, Option] = {}
         for base in reversed(cls.__mro__):
-            if not (isinstance(base, type) and issubclass(base, Curriculum)):
+            if not issubclass(base, Curriculum) or "__init__" not in vars(base):
                 continue
-            init = base.__dict__.get("__init__")
-            parameters = inspect.signature(init).parameters if init else {}
-            for name, parameter in parameters.items():
+            for name, parameter in inspect.signature(base.__init__).parameters.items():
                 if parameter.kind is inspect.Parameter.KEYWORD_ONLY and name not in common:
                     found[name] = Option(parameter.default, _documented(cls, name))
         return found
@@ -146,46 +159,45 @@ class Curriculum(ABC):
                 changed then.
         """
         started = perf_counter_ns()
-        c, v = self._checked_samples(contexts, values)
-        mean_value = float(v.mean())
-        slack = None if self.threshold is None else mean_value - self.threshold
-        old = self._distribution
-        proposal = self._propose(c, v, mean_value, slack)
-        new = proposal.distribution
-        kl_step = 0.0 if new is old else divergence(new, old)
+        c, v = as_samples(contexts, values, self.dim)
+        mean_value = float(v.sum()) / len(v)
+        proposal = self._propose(c, v)
+        old, new = self._distribution, proposal.distribution
         record = UpdateRecord(
             step=proposal.step,
             case=proposal.case,
             epsilon=self.epsilon,
             threshold=self.threshold,
             mean_value=mean_value,
-            slack=slack,
+            slack=None if self.threshold is None else mean_value - self.threshold,
             predicted_value=proposal.predicted_value,
-            kl_step=kl_step,
+            kl_step=0.0 if new is old else divergence(new, old),
             kl_target_forward=divergence(self.target, new),
             kl_target_reverse=divergence(new, self.target),
-            ess=float(len(v)) if new is old else self._effective_samples(c, old, proposal),
+            ess=float(len(v)) if new is old else _effective_samples(c, old, proposal),
             iterations=proposal.iterations,
             accepted=proposal.accepted,
             seconds=(perf_counter_ns() - started) * 1e-9,
         )
-        self._commit(proposal, slack)
+        # Nothing has changed up to here, so an exception above leaves the curriculum as it was.
+        self._install(proposal.state)
+        self._distribution = new
+        self.updates += 1
+        self.rejected += not proposal.accepted
         return record
 
     @abstractmethod
-    def _propose(
-        self, contexts: Array, values: Array, mean_value: float, slack: float | None
-    ) -> Proposal:
-        """Returns the next distribution without changing any state."""
+    def _propose(self, contexts: Array, values: Array) -> Proposal:
+        """Returns what the update is to change; changes nothing itself.
 
-    def _commit(self, proposal: Proposal, slack: float | None) -> None:
-        self._distribution = proposal.distribution
-        self.updates += 1
-        self.rejected += not proposal.accepted
+        Args:
+            contexts: Checked contexts, (K, d).
+            values: Their values, (K,).
+        """
 
-    def _effective_samples(self, contexts: Array, old: Distribution, proposal: Proposal) -> float:
-        logs = proposal.distribution.log_prob(contexts) - old.log_prob(contexts)
-        return effective_samples(logs)
+    def _install(self, attributes: dict[str, Any]) -> None:
+        for name, value in attributes.items():
+            setattr(self, name, value)
 
     def state_dict(self) -> dict[str, Any]:
         """Returns everything an update changes, as plain JSON-able values."""
@@ -211,56 +223,29 @@ class Curriculum(ABC):
                     "curriculum that it was saved from."
                 )
         try:
-            updates, rejected = int(state["updates"]), int(state["rejected"])
-            self._load_state(state)
+            counts = {"updates": int(state["updates"]), "rejected": int(state["rejected"])}
+            attributes = self._load_state(state)
         except (KeyError, TypeError) as error:
             raise CurriculumError(
                 f"the saved state of {self.name!r} is incomplete ({error}); save it again."
             ) from None
-        self.updates, self.rejected = updates, rejected
+        self._install({**attributes, **counts})
 
     def _state(self) -> dict[str, Any]:
+        """Returns the JSON-able part of `state_dict` that is this curriculum's own."""
         return {}
 
-    def _load_state(self, state: dict[str, Any]) -> None:  # noqa: B027 - there may be nothing
-        """Restores `_state`; reads everything before it assigns anything."""
-
-    def _checked_samples(self, contexts: ArrayLike, values: ArrayLike) -> tuple[Array, Array]:
-        try:
-            c = np.asarray(contexts, dtype=np.float64)
-            v = np.asarray(values, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise CurriculumError(
-                "contexts and values must be arrays of numbers, (K, d) and (K,)."
-            ) from None
-        if c.ndim != 2 or c.shape[1] != self.dim or v.shape != c.shape[:1]:
-            raise CurriculumError(
-                f"an update needs contexts of shape (K, {self.dim}) and values of shape (K,), not "
-                f"{c.shape} and {v.shape}."
-            )
-        if len(v) == 0:
-            raise CurriculumError("an update needs at least one context; K is 0.")
-        # A sum is NaN or infinite where an entry is, and costs no K × d temporary.
-        with np.errstate(over="ignore", invalid="ignore"):
-            suspicious = not math.isfinite(float(c.sum()) + float(v.sum()))
-        if suspicious:
-            for what, array in (("contexts", c), ("values", v)):
-                bad = np.argwhere(~np.isfinite(array))
-                if len(bad):
-                    raise CurriculumError(
-                        f"the {what} contain NaN or infinite numbers, first in row {bad[0][0]}; "
-                        "drop or repair those episodes."
-                    )
-        return c, v
+    def _load_state(self, state: dict[str, Any]) -> dict[str, Any]:
+        """Returns the attributes that a saved state stands for, by name; changes nothing itself."""
+        return {}
 
     def _checked_epsilon(self, epsilon: float) -> float:
-        limit = self.requires_epsilon_below
-        value = _number(epsilon, "epsilon")
+        value, limit = as_number(epsilon, "epsilon"), self.requires_epsilon_below
         if not 0.0 < value < math.inf:
             raise CurriculumError(f"epsilon must be positive, not {epsilon!r}; 0.05 is usual.")
         if limit is not None and value >= limit:
             raise CurriculumError(
-                f"{self.name or type(self).__name__} needs epsilon < {limit}, not {epsilon!r}: "
+                f"{self._label} needs epsilon < {limit}, not {epsilon!r}: "
                 "only then does every variance stay positive."
             )
         return value
@@ -269,52 +254,31 @@ class Curriculum(ABC):
         if threshold is None:
             if self.capabilities.self_paced:
                 raise CurriculumError(
-                    f"{self.name or type(self).__name__} paces itself by the values and needs a "
-                    "threshold; give one on the scale of the discounted return."
+                    f"{self._label} paces itself by the values and needs a threshold; "
+                    "give one on the scale of the discounted return."
                 )
             return None
-        value = _number(threshold, "threshold")
+        value = as_number(threshold, "threshold")
         if not math.isfinite(value):
             raise CurriculumError(f"the threshold must be finite, not {threshold!r}.")
         return value
 
-    def _checked_bounds(
-        self, bounds: tuple[ArrayLike, ArrayLike] | None
-    ) -> tuple[Array, Array] | None:
-        if bounds is None:
-            if self.capabilities.needs_bounds:
-                raise CurriculumError(
-                    f"{self.name or type(self).__name__} needs bounds=(lower, upper)."
-                )
-            return None
-        try:
-            lower, upper = bounds
-        except (TypeError, ValueError):
-            raise CurriculumError("bounds must be a pair (lower, upper) of vectors.") from None
-        low, high = as_vector(lower, "lower bound"), as_vector(upper, "upper bound")
-        if len(low) != self.dim or len(high) != self.dim:
-            raise CurriculumError(
-                f"bounds must have {self.dim} numbers each, not {len(low)} and {len(high)}."
-            )
-        if not (low < high).all():
-            raise CurriculumError("every lower bound must lie below its upper bound.")
-        return low, high
+    @property
+    def _label(self) -> str:
+        return self.name or type(self).__name__
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name!r}, d = {self.dim}, {self.updates} updates>"
 
 
-def effective_samples(log_weights: Array) -> float:
-    """Returns (Σw)²/Σw² of weights given by their logarithms, safe against overflow."""
-    weights = np.exp(log_weights - log_weights.max())
+def _effective_samples(contexts: Array, old: Distribution, proposal: Proposal) -> float:
+    """Returns the effective sample size (Σw)²/Σw² of the importance weights w = p_new/p_old."""
+    logs = proposal.log_weights
+    if logs is None:
+        logs = proposal.distribution.log_prob(contexts) - old.log_prob(contexts)
+    # Subtracting the largest logarithm keeps exp from overflowing and leaves the ratio as it is.
+    weights = np.exp(logs - logs.max())
     return float(weights.sum()) ** 2 / float(weights @ weights)
-
-
-def _number(value: float, what: str) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise CurriculumError(f"{what} must be a number, not {value!r}.") from None
 
 
 def _documented(cls: type, option: str) -> str:
@@ -325,6 +289,3 @@ def _documented(cls: type, option: str) -> str:
         if match:
             return re.sub(r"\s+", " ", match.group(1))
     return ""
-
-
-__all__ = ["Common", "Curriculum", "Distribution", "Option", "Proposal", "Unpack"]

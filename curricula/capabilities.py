@@ -1,17 +1,21 @@
-"""What a curriculum claims; every claim is a property that the conformance suite then tests."""
+"""What a curriculum claims; the conformance suite tests every claim of every registered one."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Literal
 
+Optimum = Literal[
+    "block-linear", "joint-linear", "block-exact-kl", "block-exact", "joint-exact", "reverse-exact"
+]
+
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """Flags checked before a study is launched and by `pacebench verify`.
+    """What a curriculum needs and what it promises.
 
-    A flag is a promise about *every* update. Leave it at its default and the property is not
-    tested; set it and a registered curriculum is held to it.
+    Needs are checked before a study is launched. A promise is about *every* update: one that is
+    left at its default is not tested, one that is made is tested by `pacebench verify`.
 
     Attributes:
         self_paced: The values decide the step; needs a threshold V₋.
@@ -41,17 +45,7 @@ class Capabilities:
     scaled_family: bool = False
     trust_region: Literal["joint", "reverse", "block", "block-exact"] | None = None
     value_constraint: Literal["linear", "linear-block", "weighted", "weighted-block"] | None = None
-    optimal: (
-        Literal[
-            "block-linear",
-            "joint-linear",
-            "block-exact-kl",
-            "block-exact",
-            "joint-exact",
-            "reverse-exact",
-        ]
-        | None
-    ) = None
+    optimal: Optimum | None = None
     converges_within: float | None = None
     equivariant: bool = False
     solver_tolerance: float = 0.0

@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from pacebench.curricula.gaussian import Array, solve_lower
+from pacebench.curricula.checks import Array
+from pacebench.curricula.gaussian import solve_lower
 
 
 class CholeskyProblem:
-    """Value, trust region and distance to the target as functions of x = (m, a, b).
+    """Value, trust region and distance to the target as functions of x = (m, a, b), with gradients.
 
     Args:
         old: Mean and Cholesky factor of the current distribution.
         target: Mean and Cholesky factor of the target.
         contexts: The samples, (K, d).
-        weights: Their values over K.
+        weights: Their values divided by K.
     """
 
     def __init__(
@@ -84,6 +85,7 @@ class CholeskyProblem:
         return total, self._gradient(mean, inverse.T @ (weighted.T @ E), A, -total)
 
     def _gradient(self, mean: Array, factor: Array, A: Array, log_det: float) -> Array:
+        """Returns the gradient in x, given those in mean and factor and of the factor's ln|A|."""
         diagonal = factor.diagonal() * A.diagonal() + log_det
         return np.concatenate([mean, diagonal, factor[self._below]])
 

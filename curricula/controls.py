@@ -8,9 +8,10 @@ import numpy as np
 
 from pacebench.curricula.base import Common, Curriculum, Proposal
 from pacebench.curricula.capabilities import Capabilities
+from pacebench.curricula.checks import Array
 from pacebench.curricula.errors import CurriculumError
 from pacebench.curricula.family import ScaledFamily
-from pacebench.curricula.gaussian import Array
+from pacebench.curricula.gaussian import Gaussian
 from pacebench.curricula.registry import register
 from pacebench.curricula.uniform import Uniform
 
@@ -18,9 +19,7 @@ from pacebench.curricula.uniform import Uniform
 class Control(Curriculum):
     """A curriculum that ignores the values; `epsilon` and `threshold` are accepted and unused."""
 
-    def _propose(
-        self, contexts: Array, values: Array, mean_value: float, slack: float | None
-    ) -> Proposal:
+    def _propose(self, contexts: Array, values: Array) -> Proposal:
         return Proposal("schedule", "fixed", self._distribution)
 
 
@@ -37,7 +36,7 @@ class Default(Control):
 
 @register("initial")
 class Initial(Control):
-    """Samples the initial distribution and never moves: what does practising the easy teach?"""
+    """Samples the initial distribution and never moves: what do easy contexts alone teach?"""
 
     capabilities: ClassVar[Capabilities] = Capabilities(equivariant=True)
 
@@ -50,7 +49,7 @@ class Linear(Control):
     answers whether *self*-pacing matters, or only pacing.
 
     Args:
-        updates: How many updates the way takes.
+        updates: The number of updates after which the target is reached.
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(
@@ -64,34 +63,26 @@ class Linear(Control):
         self.length = updates
         self._family = ScaledFamily(self.target)
         self._start = self._family.theta_of(self.initial)
-        self.theta = self._start
-        self._place(0)
+        self._distribution, self.theta = self._after(0)
 
-    def _place(self, done: int) -> None:
-        self.theta, mean = self._parameters(done)
-        self._distribution = self._family.at(mean, self.theta)
+    def _after(self, updates: int) -> tuple[Gaussian, Array]:
+        """Returns the distribution that so many updates lead to, and its θ."""
+        if updates >= self.length:
+            mean, theta = self.target.mean, self._family.ones
+        else:
+            t = updates / self.length
+            mean = self.initial.mean + t * (self.target.mean - self.initial.mean)
+            theta = np.exp((1.0 - t) * np.log(self._start))
+        return self._family.at(mean, theta), theta
 
-    def _parameters(self, done: int) -> tuple[Array, Array]:
-        if done >= self.length:
-            return self._family.ones, self.target.mean
-        t = done / self.length
-        mean = self.initial.mean + t * (self.target.mean - self.initial.mean)
-        return np.exp((1.0 - t) * np.log(self._start)), mean
-
-    def _propose(
-        self, contexts: Array, values: Array, mean_value: float, slack: float | None
-    ) -> Proposal:
-        theta, mean = self._parameters(self.updates + 1)
+    def _propose(self, contexts: Array, values: Array) -> Proposal:
+        p, theta = self._after(self.updates + 1)
         case = "arrived" if self.updates + 1 >= self.length else "under way"
-        return Proposal("schedule", case, self._family.at(mean, theta), theta)
+        return Proposal("schedule", case, p, {"theta": theta})
 
-    def _commit(self, proposal: Proposal, slack: float | None) -> None:
-        super()._commit(proposal, slack)
-        if proposal.theta is not None:
-            self.theta = proposal.theta
-
-    def _load_state(self, state: dict[str, Any]) -> None:
-        self._place(int(state["updates"]))
+    def _load_state(self, state: dict[str, Any]) -> dict[str, Any]:
+        p, theta = self._after(int(state["updates"]))
+        return {"_distribution": p, "theta": theta}
 
 
 @register("uniform")

@@ -6,5 +6,5 @@ from pacebench.registry import UserMistakeError
 class CurriculumError(UserMistakeError, ValueError):
     """A mistake in what a curriculum was given; the message is one sentence with the remedy.
 
-    It is raised before any state changes, so the curriculum can be used on as if nothing happened.
+    It is raised before any state changes, so the curriculum can still be used.
     """

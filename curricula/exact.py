@@ -1,30 +1,41 @@
-"""The ablations of SPGL that take one approximation back at a time.
+"""The ablations of SPGL, each of which removes one more of its approximations.
 
 spgl            two blocks, everything to first order, KL to second
 spgl-exact-kl   … but the KL of the θ-block exact          (overrides `_theta_step`)
-spgl-exact      … and value and objective exact            (overrides `_move`)
+spgl-exact      … and value and objective exact            (overrides `_step`)
 spgl-joint      … and one block instead of two             (overrides `blocks`)
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
 from pacebench.curricula import sqp
 from pacebench.curricula.capabilities import Capabilities
-from pacebench.curricula.family import Statistics
-from pacebench.curricula.gaussian import Array
+from pacebench.curricula.checks import Array
+from pacebench.curricula.family import WhitenedStatistics
 from pacebench.curricula.registry import register
-from pacebench.curricula.scaled_problem import ScaledProblem, restricted, split
-from pacebench.curricula.spgl import Move, Spgl
-from pacebench.curricula.sqp import Smooth, Solution
+from pacebench.curricula.scaled_problem import ScaledProblem
+from pacebench.curricula.spgl import Spgl
+from pacebench.curricula.sqp import Smooth
 from pacebench.curricula.steps import Step
 
-# The closed form that the solver starts from needs ε < ¼; a larger budget starts from this one's.
-_GUESS = 0.2
+# The solver starts from the closed form, which needs ε < ¼: a larger budget starts from this one's.
+_LARGEST_GUESS = 0.2
+
+# The case of a solution, by whether the KL budget binds and, in a convergence step, the value.
+_CASES = {
+    (True,): "ascent",
+    (False,): "interior",
+    (True, True): "both",
+    (True, False): "kl",
+    (False, True): "value",
+    (False, False): "interior",
+}
 
 
 @register("spgl-exact-kl")
@@ -35,44 +46,35 @@ class SpglExactKl(Spgl):
     already. The θ-block is solved numerically in ln θ, where it stays positive for every ε.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(
-        self_paced=True,
-        scaled_family=True,
+    capabilities: ClassVar[Capabilities] = replace(
+        Spgl.capabilities,
         trust_region="block-exact",
-        value_constraint="linear-block",
         optimal="block-exact-kl",
-        converges_within=0.0,
-        equivariant=True,
         solver_tolerance=1e-4,
-        raises_value=True,
     )
     requires_epsilon_below: ClassVar[float | None] = None
 
-    def _theta_step(
-        self, stats: Statistics, theta: Array, epsilon: float, *, converge: bool
-    ) -> Step:
-        closed_form = super()._theta_step(stats, theta, min(epsilon, _GUESS), converge=converge)
+    def _theta_step(self, stats: WhitenedStatistics, epsilon: float, *, converge: bool) -> Step:
+        closed_form = super()._theta_step(stats, min(epsilon, _LARGEST_GUESS), converge=converge)
         if closed_form.case == "stationary":
             return closed_form
-        problem = ScaledProblem(self.family, self._gaussian(), theta, stats)
-        block, d, a = ("theta",), self.dim, stats.slack
-        trust = restricted(problem.trust, block, d, -1.0 / epsilon, 1.0)
+        problem = ScaledProblem(self.family, self._distribution, self.theta, stats)
+        theta, a = problem.blocks["theta"], stats.slack
+        trust = problem.within(theta, problem.trust, -1.0 / epsilon, 1.0)
         constraints = [trust]
         if converge:
             gain = a + float(stats.theta_slope @ stats.theta_gap)
-            if gain >= 0.0 and trust(-np.log(theta))[0] >= 0.0:
+            if gain >= 0.0 and trust(-np.log(self.theta))[0] >= 0.0:
                 return Step(stats.theta_gap, "free")
-            objective = restricted(problem.linear(stats.theta_pull), block, d)
-            scale = _size(a, stats.theta_slope, epsilon)
-            slope = problem.linear(stats.theta_slope)
-            constraints.append(restricted(slope, block, d, 1.0 / scale, a / scale))
+            objective = problem.within(theta, problem.linear(stats.theta_pull))
+            scale = _value_scale(a, stats.theta_slope, epsilon)
+            value = problem.linear(stats.theta_slope)
+            constraints.append(problem.within(theta, value, 1.0 / scale, a / scale))
         else:
-            objective = restricted(problem.linear(stats.theta_slope), block, d, -1.0)
+            objective = problem.within(theta, problem.linear(stats.theta_slope), -1.0)
         guess = problem.log_step(closed_form.delta)
-        solution = sqp.solve(objective, constraints, guess, radius=_radius(epsilon))
-        case = _case(constraints, solution)
-        delta = problem.relative_step(solution.x)
-        return Step(delta, case, solution.iterations, solution.accepted)
+        found = _minimise(objective, constraints, guess, epsilon)
+        return found._replace(delta=problem.relative_step(found.delta))
 
 
 @register("spgl-exact")
@@ -85,80 +87,59 @@ class SpglExact(Spgl):
     than staying, is refused and counted.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(
-        self_paced=True,
-        scaled_family=True,
-        trust_region="block-exact",
+    capabilities: ClassVar[Capabilities] = replace(
+        SpglExactKl.capabilities,
         value_constraint="weighted-block",
         optimal="block-exact",
         converges_within=1e-3,
-        equivariant=True,
         solver_tolerance=1e-3,
-        raises_value=True,
     )
     requires_epsilon_below: ClassVar[float | None] = None
-    blocks: ClassVar[tuple[tuple[str, ...], ...]] = (("mean",), ("theta",))
+    blocks: ClassVar[tuple[str, ...]] = ("mean", "theta")
 
-    def _move(self, stats: Statistics, theta: Array, *, converge: bool) -> Move:
-        problem = ScaledProblem(self.family, self._gaussian(), theta, stats)
-        m, zeta = np.zeros(self.dim), np.zeros(self.dim)
-        cases, lands, iterations, accepted = [], set[str](), 0, True
-        for blocks in self.blocks:
-            if converge and self._target_is_free(problem, theta, blocks):
-                lands.update(blocks)
-                cases.append("free")
-                continue
-            constraints, solution = self._solve(problem, blocks, converge=converge)
-            part_m, part_zeta = split(solution.x, blocks, self.dim)
-            m, zeta = m + part_m, zeta + part_zeta
-            cases.append(_case(constraints, solution))
-            iterations += solution.iterations
-            accepted = accepted and solution.accepted
-        if "mean" in lands:
-            m = stats.mean_gap
-        if "theta" in lands:
-            zeta = -np.log(theta)
-        change = (stats.slack + problem.gain(m, zeta)[0]) * stats.unit
-        predicted = change + (self.threshold or 0.0)
-        where = ("mean" in lands, "theta" in lands)
-        spread = stats.theta_gap if where[1] else problem.relative_step(zeta)
-        return Move(m, spread, "/".join(cases), where, iterations, accepted, predicted)
+    def _step(self, stats: WhitenedStatistics, *, converge: bool) -> Step:
+        problem, d = ScaledProblem(self.family, self._distribution, self.theta, stats), self.dim
+        parts = [self._block_step(problem, block, converge=converge) for block in self.blocks]
+        z = np.concatenate([part.delta for part in parts])
+        step = Step(
+            z,
+            "/".join(part.case for part in parts),
+            sum(part.iterations for part in parts),
+            all(part.accepted for part in parts),
+            (stats.slack + problem.gain(z)[0]) * stats.unit + self.threshold,
+        )
+        theta_step = stats.theta_gap if step.lands[1] else problem.relative_step(z[d:])
+        return step._replace(delta=np.concatenate([z[:d], theta_step]))
 
-    def _target_is_free(
-        self, problem: ScaledProblem, theta: Array, blocks: tuple[str, ...]
-    ) -> bool:
-        """Returns whether these blocks may land on the target, and that is their optimum."""
-        stats = problem.stats
-        if "mean" not in blocks and stats.mean_gap.any():
-            # While the mean is away, the best spread is wider than the target's.
-            return False
-        m = stats.mean_gap if "mean" in blocks else np.zeros(self.dim)
-        zeta = -np.log(theta) if "theta" in blocks else np.zeros(self.dim)
-        within = problem.trust(m, zeta)[0] <= self.epsilon
-        return within and stats.slack + problem.gain(m, zeta)[0] >= 0.0
-
-    def _solve(
-        self, problem: ScaledProblem, blocks: tuple[str, ...], *, converge: bool
-    ) -> tuple[list[Smooth], Solution]:
-        stats, d = problem.stats, self.dim
-        constraints = [restricted(problem.trust, blocks, d, -1.0 / self.epsilon, 1.0)]
+    def _block_step(self, problem: ScaledProblem, name: str, *, converge: bool) -> Step:
+        """Returns the step of one block of z = (m, ζ), in these coordinates."""
+        stats, block = problem.stats, problem.blocks[name]
+        constraints = [problem.within(block, problem.trust, -1.0 / self.epsilon, 1.0)]
         if converge:
-            objective = restricted(problem.distance, blocks, d)
+            landing = np.concatenate([stats.mean_gap, -np.log(self.theta)])[block]
+            # While the mean is away, the best spread is wider than the target's.
+            wanted = name != "theta" or not stats.mean_gap.any()
+            if wanted and self._may_land(problem, landing, block):
+                return Step(landing, "free")
+            objective = problem.within(block, problem.distance)
             slopes = np.concatenate([stats.mean_slope, stats.theta_slope])
-            scale = _size(stats.slack, slopes, self.epsilon)
-            offset = stats.slack / scale
-            constraints.append(restricted(problem.gain, blocks, d, 1.0 / scale, offset))
+            scale = _value_scale(stats.slack, slopes, self.epsilon)
+            value = problem.within(block, problem.gain, 1.0 / scale, stats.slack / scale)
+            constraints.append(value)
         else:
-            objective = restricted(problem.gain, blocks, d, -1.0)
-        epsilon = min(self.epsilon, _GUESS) / len(blocks)
-        parts = []
-        if "mean" in blocks:
-            parts.append(self._mean_step(stats, epsilon, converge=converge).delta)
-        if "theta" in blocks:
-            step = self._theta_step(stats, self.theta, epsilon, converge=converge)
-            parts.append(problem.log_step(step.delta))
-        guess = np.concatenate(parts)
-        return constraints, sqp.solve(objective, constraints, guess, radius=_radius(self.epsilon))
+            objective = problem.within(block, problem.gain, -1.0)
+        # One block has the whole budget; both in one problem share it.
+        epsilon = min(self.epsilon, _LARGEST_GUESS) * len(self.blocks) / 2
+        mean = self._mean_step(stats, epsilon, converge=converge).delta
+        theta = self._theta_step(stats, epsilon, converge=converge).delta
+        guess = np.concatenate([mean, problem.log_step(theta)])[block]
+        return _minimise(objective, constraints, guess, self.epsilon)
+
+    def _may_land(self, problem: ScaledProblem, landing: Array, block: slice) -> bool:
+        """Returns whether landing a block on the target keeps both constraints."""
+        kl = problem.within(block, problem.trust)(landing)[0]
+        gain = problem.within(block, problem.gain)(landing)[0]
+        return kl <= self.epsilon and problem.stats.slack + gain >= 0.0
 
 
 @register("spgl-joint")
@@ -170,37 +151,25 @@ class SpglJoint(SpglExact):
     block in place of two.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(
-        self_paced=True,
-        scaled_family=True,
+    capabilities: ClassVar[Capabilities] = replace(
+        SpglExact.capabilities,
         trust_region="joint",
         value_constraint="weighted",
         optimal="joint-exact",
-        converges_within=1e-3,
-        equivariant=True,
-        solver_tolerance=1e-3,
-        raises_value=True,
     )
-    blocks: ClassVar[tuple[tuple[str, ...], ...]] = (("mean", "theta"),)
+    blocks: ClassVar[tuple[str, ...]] = ("both",)
 
 
-def _radius(epsilon: float) -> float:
-    return math.sqrt(2.0 * epsilon)
+def _minimise(objective: Smooth, constraints: list[Smooth], guess: Array, epsilon: float) -> Step:
+    """Solves one block and names the constraints that bind; the KL budget is the first of them."""
+    found = sqp.solve(objective, constraints, guess, radius=math.sqrt(2.0 * epsilon))
+    if not found.accepted:
+        return found
+    binding = tuple(constraint(found.delta)[0] <= 1e-5 for constraint in constraints)
+    return found._replace(case=_CASES[binding])
 
 
-def _size(slack: float, slope: Array, epsilon: float) -> float:
-    """Returns the natural size of the value constraint: the slack, or what a step may change."""
+def _value_scale(slack: float, slope: Array, epsilon: float) -> float:
+    """Returns the size of the value constraint: the slack, or how much a step may change it."""
     change = math.sqrt(float(slope @ slope)) * 2.0 * math.sqrt(epsilon)
     return max(slack, change) or 1.0
-
-
-def _case(constraints: list[Smooth], solution: Solution) -> str:
-    """Names the constraints that bind at the solution."""
-    if not solution.accepted:
-        return "rejected"
-    binding = [constraint(solution.x)[0] <= 1e-5 for constraint in constraints]
-    if all(binding) and len(binding) == 2:
-        return "both"
-    if binding[0]:
-        return "kl" if len(binding) == 2 else "ascent"
-    return "value" if binding[-1] else "interior"

@@ -15,19 +15,20 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import lapack
 
+from pacebench.curricula.checks import Array
 from pacebench.curricula.errors import CurriculumError
-from pacebench.curricula.gaussian import Array, Gaussian, solve_lower
+from pacebench.curricula.gaussian import Gaussian, solve_lower
 
-# θ beyond these is not followed: no context distribution of use lies there, and the squares that
-# the formulas take would leave the range of floating point.
+# A step that would take θ out of this range is refused: no useful context distribution lies there,
+# and the squares in the formulas would leave the range of floating point.
 THETA_LIMITS = (1e-100, 1e100)
 
-# Numbers in a block of rows, half a megabyte.
+# How many numbers a block of rows holds: half a megabyte, which stays in the cache.
 BLOCK = 65_536
 
 
-class Statistics(NamedTuple):
-    """What a step needs to know about one batch, whitened, values in units of `unit`.
+class WhitenedStatistics(NamedTuple):
+    """What a step needs to know about one batch: whitened vectors, values in units of `unit`.
 
     Attributes:
         slack: a = V̄ − V₋.
@@ -36,9 +37,9 @@ class Statistics(NamedTuple):
         theta_gap: 1 − θ.
         theta_slope: ψ̄, its gradient in θ.
         theta_pull: ω, the gradient of KL(ψ‖p) in θ.
-        weights: Each value over K and over `unit`.
-        unit: The scale that the values were divided by.
-        contexts: The batch.
+        weights: Each value divided by K and by `unit`.
+        unit: The largest absolute value, 1 if all are zero.
+        contexts: The contexts of the batch.
     """
 
     slack: float
@@ -57,6 +58,13 @@ class ScaledFamily:
 
     Args:
         target: The target; a diagonal one makes every operation elementwise, O(K d).
+
+    Attributes:
+        ones: θ at the target.
+        precision: The inverse of the target's correlation matrix; like `coupling` and `root` only
+            where the target is not diagonal.
+        coupling: M = Σ̃ ∘ Σ̃⁻¹.
+        root: The Cholesky factor G of ½(I + M).
     """
 
     def __init__(self, target: Gaussian) -> None:
@@ -78,11 +86,11 @@ class ScaledFamily:
     def theta_of(self, initial: Gaussian) -> Array:
         """Returns the θ of a distribution of the family.
 
-        Variances alone, (d,), are enough: the correlations are the target's. A full covariance
-        must have them.
+        The correlations of the family are the target's: an initial distribution given by its
+        variances alone gets them, a full covariance must have them.
 
         Raises:
-            CurriculumError: It has others.
+            CurriculumError: It has other correlations, or variances of another order of magnitude.
         """
         theta = initial.variance / self.target.variance
         low, high = THETA_LIMITS
@@ -108,9 +116,9 @@ class ScaledFamily:
 
     def statistics(
         self, p: Gaussian, theta: Array, contexts: Array, values: Array, slack: float
-    ) -> Statistics:
+    ) -> WhitenedStatistics:
         """Returns the statistics of a batch sampled from `p`, the member at `theta`."""
-        # Dividing by the largest value makes the step independent of the values' unit.
+        # Dividing by the largest value makes the step independent of the values' scale.
         unit = float(np.abs(values).max()) or 1.0
         weights = values / (unit * len(values))
         std = p.std
@@ -130,7 +138,7 @@ class ScaledFamily:
             gap, slope = self.target.decorrelate(gap), self.target.decorrelate(weights @ y)
             theta_slope, pull = solve_lower(self.root, theta_slope), solve_lower(self.root, pull)
             theta_gap = (1.0 / theta - 1.0) @ self.root
-        return Statistics(
+        return WhitenedStatistics(
             slack / unit, gap, slope, theta_gap, theta_slope, pull, weights, unit, contexts
         )
 

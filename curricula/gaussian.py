@@ -1,4 +1,4 @@
-"""Gaussians over contexts, stable over twelve decades of scale."""
+"""Gaussian distributions over contexts, accurate for contexts of any scale."""
 
 from __future__ import annotations
 
@@ -6,33 +6,13 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import lapack
 
+from pacebench.curricula.checks import Array, as_vector
 from pacebench.curricula.errors import CurriculumError
 
-Array = NDArray[np.float64]
-
 _LOG_2PI = math.log(2.0 * math.pi)
-
-
-def as_vector(value: ArrayLike, what: str) -> Array:
-    """Returns `value` as a fresh finite vector of floats.
-
-    Raises:
-        CurriculumError: It is not one; `what` names it in the message.
-    """
-    try:
-        vector = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise CurriculumError(f"the {what} is not an array of numbers; give a vector.") from None
-    if vector.ndim != 1 or vector.size == 0:
-        raise CurriculumError(
-            f"the {what} has shape {vector.shape}; give a vector of length d ≥ 1."
-        )
-    if not np.isfinite(vector).all():
-        raise CurriculumError(f"the {what} contains NaN or infinite numbers; give finite ones.")
-    return vector
 
 
 class Gaussian:
@@ -87,8 +67,8 @@ class Gaussian:
     def _assign(
         self, base: Array, scale: Array | None, variance: Array, factor: Array | None
     ) -> None:
-        # covariance = diag(scale) base diag(scale); kept apart so that rescaling is O(d) and a
-        # scale of one gives back the base bit by bit.
+        # covariance = diag(scale) base diag(scale). The two are kept apart so that rescaling costs
+        # O(d), and so that a scale of one gives the base back bit by bit.
         self._base, self._scale, self._factor = base, scale, factor
         self._variance, self._std = variance, np.sqrt(variance)
         for array in (self.mean, variance):
@@ -145,7 +125,7 @@ class Gaussian:
 
     @property
     def covariance_matrix(self) -> Array:
-        """The covariance as a (d, d) matrix, whatever it was given as."""
+        """The covariance as a (d, d) matrix, also where it was given as a diagonal."""
         return np.diag(self._variance) if self.is_diagonal else self.covariance
 
     @property
@@ -191,10 +171,6 @@ class Gaussian:
         if self._factor is not None:
             white = white @ self._factor.T
         return white * self._std
-
-    def inner(self, u: Array, v: Array) -> float:
-        """Returns uᵀΣ⁻¹v."""
-        return float(self.whiten(u) @ self.whiten(v))
 
     def log_prob(self, x: ArrayLike) -> Any:
         """Returns the log density at one context (d,) as a float or at each row of (n, d)."""
@@ -249,21 +225,19 @@ class Gaussian:
 
 
 def _spread(numerator: Array, denominator: Array) -> float:
-    """Returns Σ ρ − 1 − ln ρ with ρ = numerator/denominator, at least zero."""
+    """Returns Σ (ρ − 1 − ln ρ) with ρ = numerator/denominator, at least zero."""
     excess = (numerator - denominator) / denominator
-    if float(excess.min()) < -0.5:  # noqa: SIM108 - the comment needs its place
-        # Far below one, ρ − 1 has lost ρ.
-        logs = np.log(numerator / denominator)
-    else:
-        logs = np.log1p(excess)
+    # Near one, log1p keeps all digits; far below one, ρ − 1 no longer has those of ρ.
+    near = float(excess.min()) >= -0.5
+    logs = np.log1p(excess) if near else np.log(numerator / denominator)
     return max(0.0, float((excess - logs).sum()))
 
 
 def solve_lower(lower: Array, rows: Array) -> Array:
-    """Solves lower · y = v for one vector (d,) or for each row of (n, d), without SciPy's checks.
+    """Solves lower · y = v for one vector (d,) or for each row of (n, d).
 
-    The update of a curriculum makes a few such calls on tiny matrices, where the wrapper would
-    cost many times the solution.
+    LAPACK is called directly: on matrices as small as those of an update, the checks of SciPy's
+    wrapper would take many times longer than the solution.
     """
     solution, info = lapack.dtrtrs(lower, rows.T, lower=1)
     if info != 0:  # pragma: no cover - the factor was checked when it was made
@@ -282,7 +256,7 @@ def _factorise(matrix: Array, std: Array) -> tuple[Array, Array]:
     correlation = 0.5 * (correlation + correlation.T)
     np.fill_diagonal(correlation, 1.0)
     factor, info = lapack.dpotrf(correlation, lower=1, clean=1)
-    # Rounding may let the factorisation of a singular matrix pass; its eigenvalues do not lie.
+    # Rounding may let the factorisation of a singular matrix succeed; its eigenvalues show it.
     eigenvalues = np.linalg.eigvalsh(correlation)
     floor = 10.0 * len(std) * np.finfo(np.float64).eps * float(eigenvalues[-1])
     if info != 0 or float(eigenvalues[0]) <= floor:

@@ -1,9 +1,9 @@
-"""What one update did: the raw material of the KL, convergence and overhead reports."""
+"""What one update did; the reports on KL, convergence and overhead are made from these records."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,8 @@ class UpdateRecord:
 
     def to_dict(self) -> dict[str, str | float | int | bool | None]:
         """Returns the fields as JSON-able scalars; what is not finite becomes None."""
-        plain: dict[str, str | float | int | bool | None] = {}
-        for name in _NAMES:
-            value = getattr(self, name)
-            plain[name] = None if isinstance(value, float) and not math.isfinite(value) else value
-        return plain
-
-
-_NAMES = tuple(f.name for f in fields(UpdateRecord))
+        values = {name: getattr(self, name) for name in self.__slots__}
+        for name, value in values.items():
+            if isinstance(value, float) and not math.isfinite(value):
+                values[name] = None
+        return values

@@ -7,9 +7,11 @@ from typing import Any, TypeVar
 
 from pacebench.curricula.base import Common, Curriculum
 from pacebench.curricula.errors import CurriculumError
-from pacebench.registry import Registry, UnknownNameError
+from pacebench.registry import Registry
 
 _REGISTRY: Registry[type[Curriculum]] = Registry("curriculum", "pacebench.curricula")
+
+names, origin, unregister = _REGISTRY.names, _REGISTRY.origin, _REGISTRY.unregister
 
 C = TypeVar("C", bound=type[Curriculum])
 
@@ -28,11 +30,6 @@ def register(name: str) -> Callable[[C], C]:
     return add
 
 
-def unregister(name: str) -> None:
-    """Forgets `name`."""
-    _REGISTRY.unregister(name)
-
-
 def get(name: str) -> type[Curriculum]:
     """Returns the class registered under `name`.
 
@@ -48,16 +45,6 @@ def get(name: str) -> type[Curriculum]:
     if not cls.name:
         cls.name = name
     return cls
-
-
-def names() -> list[str]:
-    """Returns every registered name, ours first."""
-    return _REGISTRY.names()
-
-
-def origin(name: str) -> str:
-    """Returns the distribution that `name` comes from."""
-    return _REGISTRY.origin(name)
 
 
 def make(name: str, **keywords: Any) -> Curriculum:
@@ -84,6 +71,3 @@ def make(name: str, **keywords: Any) -> Curriculum:
                 f"{name!r} needs the {required} distribution, {required}=Gaussian(…)."
             )
     return cls(**keywords)
-
-
-__all__ = ["UnknownNameError", "get", "make", "names", "origin", "register", "unregister"]

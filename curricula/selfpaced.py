@@ -1,15 +1,15 @@
-"""What self-paced curricula share: when to perform, to converge or to hold."""
+"""What self-paced curricula share: the choice between performing, converging and holding."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 from pacebench.curricula.base import Common, Curriculum, Proposal
+from pacebench.curricula.capabilities import Capabilities
+from pacebench.curricula.checks import Array
 from pacebench.curricula.errors import CurriculumError
-from pacebench.curricula.gaussian import Array
-
-_RULES = ("hold", "recover")
+from pacebench.curricula.gaussian import Gaussian
 
 
 class SelfPaced(Curriculum):
@@ -18,51 +18,50 @@ class SelfPaced(Curriculum):
     Args:
         on_shortfall: What answers V̄ < V₋ once V₋ had been reached: `hold` keeps the distribution
             and lets the policy catch up, `recover` takes a performance step.
+
+    Attributes:
+        reached: Whether some update has had V̄ ≥ V₋.
     """
+
+    capabilities: ClassVar[Capabilities] = Capabilities(self_paced=True)
+    threshold: float
+    _distribution: Gaussian
 
     def __init__(self, *, on_shortfall: str = "recover", **common: Unpack[Common]) -> None:
         super().__init__(**common)
-        if on_shortfall not in _RULES:
+        if on_shortfall not in ("hold", "recover"):
             raise CurriculumError(
                 f"on_shortfall must be 'hold' or 'recover', not {on_shortfall!r}."
             )
         self.on_shortfall = on_shortfall
         self.reached = False
 
-    def _propose(
-        self, contexts: Array, values: Array, mean_value: float, slack: float | None
-    ) -> Proposal:
-        if slack is None:  # pragma: no cover - the constructor refuses a missing threshold
-            raise CurriculumError("a self-paced curriculum needs a threshold.")
-        if slack >= 0.0:
-            return self._step(contexts, values, mean_value, slack, converge=True)
-        if self.reached and self.on_shortfall == "hold":
-            return self._stay("hold", "shortfall", mean_value)
-        return self._step(contexts, values, mean_value, slack, converge=False)
-
-    def _stay(
-        self,
-        step: str,
-        case: str,
-        predicted: float,
-        iterations: int = 0,
-        accepted: bool = True,
-    ) -> Proposal:
-        """Returns the proposal to keep the distribution as it is."""
-        return Proposal(step, case, self._distribution, None, predicted, iterations, accepted)
+    def _propose(self, contexts: Array, values: Array) -> Proposal:
+        mean_value = float(values.sum()) / len(values)
+        converge = mean_value >= self.threshold
+        if self.reached and not converge and self.on_shortfall == "hold":
+            proposal = self._stay("hold", "shortfall")
+        else:
+            step = "convergence" if converge else "performance"
+            proposal = self._solve(step, contexts, values, mean_value)
+        if proposal.predicted_value is None:
+            # p stays, and so does the value expected of it.
+            proposal.predicted_value = mean_value
+        proposal.state["reached"] = self.reached or converge
+        return proposal
 
     @abstractmethod
-    def _step(
-        self, contexts: Array, values: Array, mean_value: float, slack: float, *, converge: bool
-    ) -> Proposal:
-        """Returns the convergence step or the performance step."""
+    def _solve(self, step: str, contexts: Array, values: Array, mean_value: float) -> Proposal:
+        """Returns the `convergence` or the `performance` step, whichever `step` names."""
 
-    def _commit(self, proposal: Proposal, slack: float | None) -> None:
-        super()._commit(proposal, slack)
-        self.reached = self.reached or (slack is not None and slack >= 0.0)
+    def _stay(
+        self, step: str, case: str, iterations: int = 0, *, accepted: bool = True
+    ) -> Proposal:
+        """Returns the proposal to keep the distribution as it is."""
+        return Proposal(step, case, self._distribution, iterations=iterations, accepted=accepted)
 
     def _state(self) -> dict[str, Any]:
         return {"reached": self.reached}
 
-    def _load_state(self, state: dict[str, Any]) -> None:
-        self.reached = bool(state["reached"])
+    def _load_state(self, state: dict[str, Any]) -> dict[str, Any]:
+        return {"reached": bool(state["reached"])}

@@ -1,28 +1,20 @@
-"""SPGL with one trust region over mean and spread together."""
+"""SPGL with one trust region over mean and θ together."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 from scipy.optimize import brentq
 
 from pacebench.curricula.capabilities import Capabilities
-from pacebench.curricula.family import Statistics
-from pacebench.curricula.gaussian import Array
+from pacebench.curricula.checks import Array
+from pacebench.curricula.family import WhitenedStatistics
 from pacebench.curricula.registry import register
-from pacebench.curricula.spgl import Move, ScaledSelfPaced
-from pacebench.curricula.steps import PARALLEL, beside
-
-
-class JointStep(NamedTuple):
-    """A whitened step of both blocks and its case, as in `curricula.steps.Step`."""
-
-    mean: Array
-    theta: Array
-    case: str
+from pacebench.curricula.spgl import ScaledSelfPaced
+from pacebench.curricula.steps import PARALLEL, Step, beside
 
 
 @register("spgl-shared")
@@ -47,45 +39,41 @@ class SpglShared(ScaledSelfPaced):
     )
     requires_epsilon_below: ClassVar[float | None] = 0.25
 
-    def _move(self, stats: Statistics, theta: Array, *, converge: bool) -> Move:
+    def _step(self, stats: WhitenedStatistics, *, converge: bool) -> Step:
         if not converge:
-            step = joint_ascent(stats.mean_slope, stats.theta_slope, self.epsilon)
-        else:
-            if self._target_is_free(stats):
-                return Move(stats.mean_gap, stats.theta_gap, "free", (True, True))
-            step = joint_approach(stats, self.epsilon)
-        mean, spread = self._shorten(step)
-        return Move(mean, spread, step.case, (False, False))
-
-    def _target_is_free(self, stats: Statistics) -> bool:
+            return self._shortened(joint_ascent(stats, self.epsilon))
         gain = float(stats.mean_slope @ stats.mean_gap)
         gain += float(stats.theta_slope @ stats.theta_gap)
-        return stats.slack + gain >= 0.0 and self.target.kl(self._gaussian()) <= self.epsilon
+        if stats.slack + gain >= 0.0 and self.target.kl(self._distribution) <= self.epsilon:
+            return Step(np.concatenate([stats.mean_gap, stats.theta_gap]), "free")
+        return self._shortened(joint_approach(stats, self.epsilon))
 
-    def _shorten(self, step: JointStep) -> tuple[Array, Array]:
+    def _shortened(self, step: Step) -> Step:
         """Returns the step times the largest s ≤ 1 with exact KL ≤ ε."""
-        relative = self.family.relative(step.theta)
-        half = 0.5 * float(step.mean @ step.mean)
+        mean_step, theta_step = step.delta[: self.dim], step.delta[self.dim :]
+        relative = self.family.relative(theta_step)
+        half = 0.5 * float(mean_step @ mean_step)
 
         def excess(s: float) -> float:
             return s * s * half + self.family.theta_kl(s * relative) - self.epsilon
 
         if excess(1.0) <= 0.0:
-            return step.mean, step.theta
+            return step
         s = float(brentq(excess, 0.0, 1.0, xtol=1e-13)) * (1.0 - 1e-12)
-        return s * step.mean, s * step.theta
+        return Step(s * step.delta, step.case)
 
 
-def joint_ascent(mean_slope: Array, theta_slope: Array, epsilon: float) -> JointStep:
-    """The step within the shared budget that raises the linearised value most."""
-    total = 0.5 * float(mean_slope @ mean_slope) + float(theta_slope @ theta_slope)
+def joint_ascent(stats: WhitenedStatistics, epsilon: float) -> Step:
+    """Returns the step within the shared budget that raises the linearised value most."""
+    u, psi = stats.mean_slope, stats.theta_slope
+    total = 0.5 * float(u @ u) + float(psi @ psi)
     if total == 0.0:
-        return JointStep(np.zeros_like(mean_slope), np.zeros_like(theta_slope), "stationary")
+        return Step(np.zeros(2 * len(u)), "stationary")
     scale = math.sqrt(epsilon / total)
-    return JointStep(scale * mean_slope, 2.0 * scale * theta_slope, "ascent")
+    return Step(np.concatenate([scale * u, 2.0 * scale * psi]), "ascent")
 
 
-def joint_approach(stats: Statistics, epsilon: float) -> JointStep:
+def joint_approach(stats: WhitenedStatistics, epsilon: float) -> Step:
     """Minimises ½‖x − δμ‖² + ω·δθ subject to the shared budget and the joint value constraint.
 
     The multiplier λ of the budget is the one unknown: with h = 1/(1 + λ) and while the value
@@ -102,18 +90,20 @@ def joint_approach(stats: Statistics, epsilon: float) -> JointStep:
     lam = _multiplier(spent, strength2 == 0.0, epsilon)
     mean, theta = x / (1.0 + lam), np.zeros_like(pull) if strength2 == 0.0 else pull * (-2.0 / lam)
     if a + float(stats.mean_slope @ mean) + float(stats.theta_slope @ theta) >= 0.0:
+        case = "kl" if lam > 0.0 else "interior"
         if not strength2 and not distance2:
-            return JointStep(mean, theta, "stationary")
-        return JointStep(mean, theta, "kl" if lam > 0.0 else "interior")
+            case = "stationary"
+        return Step(np.concatenate([mean, theta]), case)
     return _both(stats, epsilon)
 
 
-def _both(stats: Statistics, epsilon: float) -> JointStep:
-    """The same where the value constraint binds: solves for λ with λ₁ eliminated.
+def _both(stats: WhitenedStatistics, epsilon: float) -> Step:
+    """Returns the step of `joint_approach` where the value constraint binds.
 
-    With u, w the unit slopes and D = 2N + nλh, the components along them are
-    [2(bN + cn) − nλa]h/(D√n) and −2[(cn + bN)h + Na]/(D√N); across, x keeps the factor h and ω
-    gets −2/λ. Written so, no term is a difference of nearly equal ones as λ → 0.
+    Its multiplier λ₁ is eliminated. With u, w the unit slopes and D = 2N + nλh, the components
+    along them are [2(bN + cn) − nλa]h/(D√n) and −2[(cn + bN)h + Na]/(D√N); orthogonal to them, x
+    gets the factor h and ω the factor −2/λ. In this form no term is a difference of nearly equal
+    ones as λ → 0.
     """
     x, pull, a = stats.mean_gap, stats.theta_pull, stats.slack
     u, root_n = _unit(stats.mean_slope)
@@ -138,13 +128,14 @@ def _both(stats: Statistics, epsilon: float) -> JointStep:
         used = 0.5 * (h * h * rest_x2 + mean_along**2) + 0.25 * theta_along**2
         return used + (rest2 / (lam * lam) if rest2 else 0.0)
 
-    # With N = 0 and λ = 0 the denominator D vanishes, but then the value constraint is the mean's.
+    # At λ = 0 the denominator D vanishes if N = 0, so that λ = 0 is tried only for N > 0.
     lam = _multiplier(spent, rest2 == 0.0 and N > 0.0, epsilon)
     h, mean_along, theta_along = components(lam)
     theta = theta_along * w
     if rest2:
         theta = theta - across_pull * (2.0 / lam)
-    return JointStep(h * across_x + mean_along * u, theta, "both" if lam > 0.0 else "value")
+    delta = np.concatenate([h * across_x + mean_along * u, theta])
+    return Step(delta, "both" if lam > 0.0 else "value")
 
 
 def _multiplier(spent: Callable[[float], float], finite_at_zero: bool, epsilon: float) -> float:

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from typing import ClassVar, Unpack
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.optimize import Bounds, NonlinearConstraint, minimize
 
-from pacebench.curricula.base import Common
-from pacebench.curricula.capabilities import Capabilities
+from pacebench.curricula.base import Common, Proposal
+from pacebench.curricula.checks import Array
 from pacebench.curricula.cholesky_problem import CholeskyProblem
 from pacebench.curricula.errors import CurriculumError
-from pacebench.curricula.gaussian import Array
 from pacebench.curricula.registry import register
-from pacebench.curricula.spdl_problem import Outcome, SpdlProblem
-from pacebench.curricula.sqp import Remembered, Smooth
+from pacebench.curricula.spdl_curriculum import SpdlCurriculum
+from pacebench.curricula.sqp import Smooth, affine, once_per_point
 
 
 @register("spdl")
-class Spdl(SpdlProblem):
+class Spdl(SpdlCurriculum):
     """SPDL with the performance threshold (Klink et al. 2020, 2021), solved as published.
 
     min KL(p_new‖ψ) subject to mean[V p_new/p_old] ≥ V₋ and KL(p_old‖p_new) ≤ ε over mean and full
@@ -30,17 +29,9 @@ class Spdl(SpdlProblem):
     counted, and the old distribution stays.
 
     Args:
-        max_iterations: Where `trust-constr` stops; SciPy's own default is 1000, and narrow targets
-            reach it.
+        max_iterations: The limit on the iterations of `trust-constr`; 1000 is SciPy's default, and
+            narrow targets reach it.
     """
-
-    capabilities: ClassVar[Capabilities] = Capabilities(
-        self_paced=True,
-        trust_region="reverse",
-        value_constraint="weighted",
-        converges_within=1e-3,
-        raises_value=True,
-    )
 
     def __init__(
         self,
@@ -58,9 +49,8 @@ class Spdl(SpdlProblem):
             raise CurriculumError(f"max_iterations must be at least 1, not {max_iterations!r}.")
         self.max_iterations = int(max_iterations)
 
-    def _solve(self, contexts: Array, values: Array, *, converge: bool) -> Outcome:
-        p, unit = self._gaussian(), float(np.abs(values).max()) or 1.0
-        threshold = self.threshold or 0.0
+    def _solve(self, step: str, contexts: Array, values: Array, mean_value: float) -> Proposal:
+        p, converge = self._distribution, step == "convergence"
         target = (self.target.mean, self.target.cholesky())
         problem = CholeskyProblem((p.mean, self._factor), target, contexts, values / len(values))
         floor = self._active_floor()
@@ -68,14 +58,8 @@ class Spdl(SpdlProblem):
         x0 = self._start(problem, problem.pack(p.mean, self._factor), log_floor)
         constraints = [_constraint(problem.trust, -np.inf, self.epsilon, keep_feasible=True)]
         if converge:
-            constraints.append(_constraint(problem.value, threshold, np.inf))
-
-        def objective(x: Array) -> tuple[float, Array]:
-            if converge:
-                return problem.distance(x)
-            value, gradient = problem.value(x)
-            return -value, -gradient
-
+            constraints.append(_constraint(problem.value, self.threshold, np.inf))
+        objective = problem.distance if converge else affine(problem.value, -1.0)
         bounds = None
         if log_floor is not None:
             d, lower = self.dim, np.full(problem.size, -np.inf)
@@ -83,7 +67,7 @@ class Spdl(SpdlProblem):
             bounds = Bounds(lower, np.inf, keep_feasible=True)
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
-                # trust-constr warns when its quasi-Newton update is skipped; the record tells.
+                # trust-constr warns when it skips a quasi-Newton update, which is harmless.
                 warnings.simplefilter("ignore")
                 result = minimize(
                     objective,
@@ -96,22 +80,24 @@ class Spdl(SpdlProblem):
                 )
         except (ValueError, ArithmeticError, np.linalg.LinAlgError):
             # Seen with degenerate samples: the solver loses feasibility or its factorisation.
-            return Outcome(None, 0.0, 0, "rejected")
+            return self._stay(step, "rejected", accepted=False)
         x, iterations = np.asarray(result.x, dtype=np.float64), int(result.nit)
-        usable, case = self._judge(problem, x, x0, threshold, unit, converge=converge)
-        found = problem.unpack(x) if usable else None
-        return Outcome(found, problem.value(x)[0] if usable else 0.0, iterations, case)
+        unit = float(np.abs(values).max()) or 1.0
+        case = self._judge(problem, x, x0, self.threshold, unit, converge=converge)
+        if case is None:
+            return self._stay(step, "rejected", iterations, accepted=False)
+        return self._moved(step, case, *problem.unpack(x), problem.value(x)[0], iterations)
 
 
 def _constraint(
     function: Smooth, low: float, high: float, *, keep_feasible: bool = False
 ) -> NonlinearConstraint:
     """Returns low ≤ function ≤ high for `trust-constr`, evaluated once per point."""
-    remembered = Remembered(function)
+    value, gradient = once_per_point(function)
     return NonlinearConstraint(
-        lambda x: np.array([remembered.value(x)]),
+        lambda x: np.array([value(x)]),
         low,
         high,
-        jac=lambda x: remembered.gradient(x)[None, :],
+        jac=lambda x: gradient(x)[None, :],
         keep_feasible=keep_feasible,
     )

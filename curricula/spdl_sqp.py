@@ -1,45 +1,45 @@
-"""SPDL's problem, well solved."""
+"""SPDL with a solver suited to its problem."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 from scipy.optimize import brentq
 
 from pacebench.curricula import sqp
+from pacebench.curricula.base import Proposal
 from pacebench.curricula.capabilities import Capabilities
+from pacebench.curricula.checks import Array
 from pacebench.curricula.cholesky_problem import CholeskyProblem
-from pacebench.curricula.gaussian import Array, solve_lower
+from pacebench.curricula.gaussian import solve_lower
 from pacebench.curricula.registry import register
-from pacebench.curricula.spdl_problem import Outcome, SpdlProblem
+from pacebench.curricula.spdl_curriculum import SpdlCurriculum
 
 
 @register("spdl-sqp")
-class SpdlSqp(SpdlProblem):
+class SpdlSqp(SpdlCurriculum):
     """The problem of `spdl`, solved by sequential quadratic programming in whitened coordinates.
 
     The current distribution is mapped to N(0, I), so that the solver sees one scale whatever the
-    contexts' units; gradients are analytic. This is the strong baseline for wall-clock claims: how
-    much of SPDL's cost is the problem, and how much the solver?
+    contexts' units; gradients are analytic. This is the strong baseline for wall-clock claims: it
+    tells how much of SPDL's cost is due to the problem and how much to the published solver.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(
-        self_paced=True,
-        trust_region="reverse",
-        value_constraint="weighted",
+    capabilities: ClassVar[Capabilities] = replace(
+        SpdlCurriculum.capabilities,
         optimal="reverse-exact",
-        converges_within=1e-3,
         equivariant=True,
         solver_tolerance=1e-3,
-        raises_value=True,
     )
 
-    def _solve(self, contexts: Array, values: Array, *, converge: bool) -> Outcome:
-        p, L, d = self._gaussian(), self._factor, self.dim
+    def _solve(self, step: str, contexts: Array, values: Array, mean_value: float) -> Proposal:
+        p, L, d = self._distribution, self._factor, self.dim
+        converge = step == "convergence"
         unit = float(np.abs(values).max()) or 1.0
-        threshold = (self.threshold or 0.0) / unit
+        threshold = self.threshold / unit
         problem = CholeskyProblem(
             (np.zeros(d), np.eye(d)),
             (
@@ -64,38 +64,25 @@ class SpdlSqp(SpdlProblem):
         slack, slope = problem.value(zero)
         slack -= threshold
         scale = max(slack, float(np.linalg.norm(slope)) * math.sqrt(self.epsilon)) or 1.0
-        constraints: list[sqp.Smooth] = [
-            lambda x: _affine(problem.trust(x), -1.0 / self.epsilon, 1.0)
-        ]
+        constraints = [sqp.affine(problem.trust, -1.0 / self.epsilon, 1.0)]
         if converge:
-            constraints.append(lambda x: _affine(problem.value(x), 1 / scale, -threshold / scale))
-            objective: sqp.Smooth = problem.distance
-        else:
-
-            def objective(x: Array) -> tuple[float, Array]:
-                return _affine(problem.value(x), -1.0, 0.0)
-
+            constraints.append(sqp.affine(problem.value, 1 / scale, -threshold / scale))
+        objective = problem.distance if converge else sqp.affine(problem.value, -1.0)
         radius = math.sqrt(2.0 * self.epsilon)
         gradient = objective(origin)[1]
         norm = float(np.linalg.norm(gradient))
         guess = origin - gradient * (0.5 * radius / norm) if norm > 0.0 else origin
         guess = np.maximum(guess, lower)
-        solution = sqp.solve(
-            objective, constraints, guess, radius=radius, origin=origin, lower=lower
-        )
-        usable, case = self._judge(problem, solution.x, origin, threshold, 1.0, converge=converge)
-        if not (usable and solution.accepted):
-            return Outcome(None, 0.0, solution.iterations, "rejected")
-        mean, factor = problem.unpack(solution.x)
-        value = problem.value(solution.x)[0] * unit
-        return Outcome((p.mean + L @ mean, L @ factor), value, solution.iterations, case)
+        found = sqp.solve(objective, constraints, guess, radius=radius, origin=origin, lower=lower)
+        case = self._judge(problem, found.delta, origin, threshold, 1.0, converge=converge)
+        if case is None or not found.accepted:
+            return self._stay(step, "rejected", found.iterations, accepted=False)
+        mean, factor = problem.unpack(found.delta)
+        value = problem.value(found.delta)[0] * unit
+        return self._moved(step, case, p.mean + L @ mean, L @ factor, value, found.iterations)
 
 
 def _smallest_log(epsilon: float) -> float:
-    """Returns the least a with ½(e⁻²ᵃ − 1) + a ≤ ε, a little below it to be on the safe side."""
+    """Returns a bound slightly below the least a with ½(e⁻²ᵃ − 1) + a ≤ ε."""
     root = brentq(lambda a: 0.5 * math.expm1(-2.0 * a) + a - epsilon, -2.0 - epsilon, 0.0)
     return 1.01 * float(root)
-
-
-def _affine(pair: tuple[float, Array], scale: float, offset: float) -> tuple[float, Array]:
-    return offset + scale * pair[0], scale * pair[1]

@@ -1,127 +1,89 @@
-"""Self-paced Gaussian curriculum learning: the closed form, and the frame of its ablations."""
+"""Self-paced Gaussian curriculum learning (SPGL): the closed form, and what its variants share."""
 
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar, NamedTuple, Unpack
+from abc import abstractmethod
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
 from pacebench.curricula import steps
-from pacebench.curricula.base import Common, Proposal, effective_samples
+from pacebench.curricula.base import Common, Proposal
 from pacebench.curricula.capabilities import Capabilities
+from pacebench.curricula.checks import Array, as_vector
 from pacebench.curricula.errors import CurriculumError
-from pacebench.curricula.family import THETA_LIMITS, ScaledFamily, Statistics
-from pacebench.curricula.gaussian import Array, Gaussian, as_vector
+from pacebench.curricula.family import THETA_LIMITS, ScaledFamily, WhitenedStatistics
 from pacebench.curricula.registry import register
 from pacebench.curricula.selfpaced import SelfPaced
-
-
-class Move(NamedTuple):
-    """A step of the scaled family, whitened, before it is applied.
-
-    Attributes:
-        mean_step: Whitened δμ.
-        theta_step: Whitened δθ.
-        case: The case taken, `mean/theta` for steps in blocks.
-        lands: Whether the mean and whether θ land on the target exactly.
-        iterations: Of a numerical solver.
-        accepted: False where a solver failed and the step is zero for that reason.
-        predicted: The predicted value where the linear model is not the one used.
-    """
-
-    mean_step: Array
-    theta_step: Array
-    case: str
-    lands: tuple[bool, bool]
-    iterations: int = 0
-    accepted: bool = True
-    predicted: float | None = None
+from pacebench.curricula.steps import Step
 
 
 class ScaledSelfPaced(SelfPaced):
-    """Self-paced curricula over p = N(μ, Θ^½ Σ̃ Θ^½); a subclass decides the move.
+    """Self-paced curricula over the scaled family p = N(μ, Θ^½ Σ̃ Θ^½); a subclass chooses the step.
 
     Attributes:
-        family: The distributions to choose from.
+        family: The scaled family around the target.
         theta: The current θ.
     """
 
     def __init__(self, *, on_shortfall: str = "recover", **common: Unpack[Common]) -> None:
         super().__init__(on_shortfall=on_shortfall, **common)
         self.family = ScaledFamily(self.target)
-        self.theta: Array = self.family.theta_of(self.initial)
-        self._place(self.initial.mean, self.theta)
+        self.theta = self.family.theta_of(self.initial)
+        self.theta.setflags(write=False)
+        self._distribution = self.family.at(self.initial.mean, self.theta)
 
-    def _move(self, stats: Statistics, theta: Array, *, converge: bool) -> Move:
-        """Returns the step that the statistics of the current iterate call for."""
-        raise NotImplementedError
+    @abstractmethod
+    def _step(self, stats: WhitenedStatistics, *, converge: bool) -> Step:
+        """Returns the whitened step of mean and θ, to converge or to perform."""
 
-    def _step(
-        self, contexts: Array, values: Array, mean_value: float, slack: float, *, converge: bool
-    ) -> Proposal:
-        p, theta = self._gaussian(), self.theta
-        stats = self.family.statistics(p, theta, contexts, values, slack)
-        move = self._move(stats, theta, converge=converge)
-        step = "convergence" if converge else "performance"
-        if not move.accepted:
-            return self._stay(step, move.case, mean_value, move.iterations, accepted=False)
-        relative = self.family.relative(move.theta_step)
-        new_theta = self.family.ones if move.lands[1] else theta * (1.0 + relative)
-        mean = self.target.mean if move.lands[0] else p.mean + p.unwhiten(move.mean_step)
+    def _solve(self, step: str, contexts: Array, values: Array, mean_value: float) -> Proposal:
+        p, family, d = self._distribution, self.family, self.dim
+        slack = mean_value - self.threshold
+        stats = family.statistics(p, self.theta, contexts, values, slack)
+        found = self._step(stats, converge=step == "convergence")
+        if not found.accepted:
+            return self._stay(step, found.case, found.iterations, accepted=False)
+        mean_step, theta_step = found.delta[:d], found.delta[d:]
+        mean_lands, theta_lands = found.lands
+        relative = family.relative(theta_step)
+        theta = family.ones if theta_lands else self.theta * (1.0 + relative)
+        mean = self.target.mean if mean_lands else p.mean + p.unwhiten(mean_step)
         low, high = THETA_LIMITS
-        smallest, largest = float(new_theta.min()), float(new_theta.max())
-        if not (low < smallest and largest < high and math.isfinite(float(mean.sum()))):
-            return self._stay(step, "limit", mean_value, move.iterations, accepted=False)
-        predicted = move.predicted
+        within = low < float(theta.min()) and float(theta.max()) < high
+        if not (within and math.isfinite(float(mean.sum()))):
+            return self._stay(step, "limit", found.iterations, accepted=False)
+        theta.setflags(write=False)
+        new = family.at(mean, theta)
+        predicted = found.predicted_value
         if predicted is None:
-            linear = float(stats.mean_slope @ move.mean_step)
-            linear += float(stats.theta_slope @ move.theta_step)
-            predicted = mean_value + stats.unit * linear
+            gain = float(stats.mean_slope @ mean_step) + float(stats.theta_slope @ theta_step)
+            predicted = mean_value + stats.unit * gain
         return Proposal(
             step,
-            move.case,
-            self.family.at(mean, new_theta),
-            new_theta,
+            found.case,
+            new,
+            {"theta": theta},
             predicted,
-            move.iterations,
-            relative=relative,
+            found.iterations,
+            log_weights=family.log_weights(contexts, p, new, relative),
         )
 
-    def _effective_samples(self, contexts: Array, old: Any, proposal: Proposal) -> float:
-        new, relative = proposal.distribution, proposal.relative
-        assert isinstance(new, Gaussian)
-        assert relative is not None
-        return effective_samples(self.family.log_weights(contexts, old, new, relative))
-
-    def _gaussian(self) -> Gaussian:
-        assert isinstance(self._distribution, Gaussian)
-        return self._distribution
-
-    def _place(self, mean: Array, theta: Array) -> None:
-        self.theta = theta
-        self.theta.setflags(write=False)
-        self._distribution = self.family.at(mean, theta)
-
-    def _commit(self, proposal: Proposal, slack: float | None) -> None:
-        super()._commit(proposal, slack)
-        if proposal.theta is not None:
-            self.theta = proposal.theta
-            self.theta.setflags(write=False)
-
     def _state(self) -> dict[str, Any]:
-        state = super()._state()
-        return {**state, "mean": self._gaussian().mean.tolist(), "theta": self.theta.tolist()}
+        parameters = {"mean": self._distribution.mean.tolist(), "theta": self.theta.tolist()}
+        return {**super()._state(), **parameters}
 
-    def _load_state(self, state: dict[str, Any]) -> None:
+    def _load_state(self, state: dict[str, Any]) -> dict[str, Any]:
         mean = as_vector(state["mean"], "saved mean")
         theta = as_vector(state["theta"], "saved theta")
         if len(mean) != self.dim or len(theta) != self.dim or not (theta > 0).all():
             raise CurriculumError(
                 f"the saved mean and theta must be {self.dim} numbers, theta positive."
             )
-        super()._load_state(state)
-        self._place(mean, theta)
+        theta.setflags(write=False)
+        p = self.family.at(mean, theta)
+        return {**super()._load_state(state), "_distribution": p, "theta": theta}
 
 
 @register("spgl")
@@ -148,26 +110,18 @@ class Spgl(ScaledSelfPaced):
     )
     requires_epsilon_below: ClassVar[float | None] = 0.25
 
-    def _move(self, stats: Statistics, theta: Array, *, converge: bool) -> Move:
-        mean = self._mean_step(stats, self.epsilon, converge=converge)
-        spread = self._theta_step(stats, theta, self.epsilon, converge=converge)
-        return Move(
-            mean.delta,
-            spread.delta,
-            f"{mean.case}/{spread.case}",
-            (mean.case == "free", spread.case == "free"),
-            mean.iterations + spread.iterations,
-            mean.accepted and spread.accepted,
+    def _step(self, stats: WhitenedStatistics, *, converge: bool) -> Step:
+        return steps.side_by_side(
+            self._mean_step(stats, self.epsilon, converge=converge),
+            self._theta_step(stats, self.epsilon, converge=converge),
         )
 
-    def _mean_step(self, stats: Statistics, epsilon: float, *, converge: bool) -> steps.Step:
+    def _mean_step(self, stats: WhitenedStatistics, epsilon: float, *, converge: bool) -> Step:
         if not converge:
             return steps.ascent(stats.mean_slope, math.sqrt(2.0 * epsilon))
         return steps.approach(stats.slack, stats.mean_slope, stats.mean_gap, epsilon)
 
-    def _theta_step(
-        self, stats: Statistics, theta: Array, epsilon: float, *, converge: bool
-    ) -> steps.Step:
+    def _theta_step(self, stats: WhitenedStatistics, epsilon: float, *, converge: bool) -> Step:
         if not converge:
             return steps.ascent(stats.theta_slope, 2.0 * math.sqrt(epsilon))
         return steps.descend(

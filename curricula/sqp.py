@@ -1,37 +1,25 @@
 """Sequential quadratic programming with the safeguards that a curriculum needs.
 
-A solver may stop early, wander off or return a point a little outside. None of that may reach the
-sampling distribution: what comes back from here is feasible and no worse than staying, or refused.
+A solver may stop early, diverge, or return a point slightly outside the constraints. None of that
+may reach the sampling distribution: the result of `solve` is feasible and no worse than staying, or
+it is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import Bounds, minimize
 
-from pacebench.curricula.gaussian import Array
+from pacebench.curricula.checks import Array
+from pacebench.curricula.steps import Step
 
 Smooth = Callable[[Array], tuple[float, Array]]
 
-# Constraints are scaled so that one is their natural size; a point this far outside is feasible.
+# Constraints are scaled to be of size one; a point that violates one by this much is feasible.
 FEASIBLE = 1e-9
-
-
-class Solution(NamedTuple):
-    """Where a solver ended.
-
-    Attributes:
-        x: The point; the origin where `accepted` is False.
-        iterations: Iterations of the solver.
-        accepted: Whether the point is feasible and no worse than the origin.
-    """
-
-    x: Array
-    iterations: int
-    accepted: bool
 
 
 def solve(
@@ -42,46 +30,61 @@ def solve(
     radius: float,
     origin: Array | None = None,
     lower: Array | None = None,
-) -> Solution:
+) -> Step:
     """Minimises `objective` subject to every constraint being ≥ 0.
 
+    The step's `delta` is the point found. It is accepted if it is feasible and no worse than the
+    origin, whatever the solver says of itself; otherwise the case is `rejected` and the origin is
+    returned. Which constraints bind, the caller has to say: the case is `solved` here.
+
     Args:
-        objective: Returns the value and the gradient.
-        constraints: Each returns a value, of natural size one, and its gradient.
+        objective: Returns its value and its gradient.
+        constraints: Each returns a value, scaled to be of size one, and its gradient.
         guess: Where the solver starts; it need not be feasible.
-        radius: The natural length of a step.
-        origin: The point to fall back towards, zero unless given: staying where one is.
+        radius: The typical length of a step, which the variables are scaled by.
+        origin: The point that stands for staying, zero unless given; a result that is not feasible
+            is pulled back towards it.
         lower: Lower bounds of the coordinates.
     """
     start = np.zeros_like(guess) if origin is None else origin
     slope = float(np.linalg.norm(objective(guess)[1])) * radius
     unit = slope if np.isfinite(slope) and slope > 0.0 else 1.0
-    goal = Remembered(lambda x: _scaled(objective(x), unit), radius)
-    limits = [Remembered(c, radius) for c in constraints]
+    goal, slope_of_goal = once_per_point(lambda x: _over(objective(x), unit), radius)
+    limits = [once_per_point(constraint, radius) for constraint in constraints]
     with np.errstate(over="ignore", invalid="ignore"):
         try:
             result = minimize(
-                goal.value,
+                goal,
                 guess / radius,
-                jac=goal.gradient,
+                jac=slope_of_goal,
                 method="SLSQP",
                 bounds=None if lower is None else Bounds(lb=lower / radius),
-                constraints=[{"type": "ineq", "fun": c.value, "jac": c.gradient} for c in limits],
-                # Of what a step can change, a billionth; below, the line search meets rounding.
+                constraints=[{"type": "ineq", "fun": f, "jac": jac} for f, jac in limits],
+                # A billionth of what a step can gain; a smaller one is lost in rounding errors.
                 options={"ftol": 1e-9, "maxiter": 200},
             )
         except (ValueError, ArithmeticError, np.linalg.LinAlgError):
-            # A trial point so far out that it has no distribution: refused like any failure.
-            return Solution(start, 0, False)
-        iterations = int(result.nit)
+            # The solver tried a point that no distribution belongs to.
+            return Step(start, "rejected", 0, False)
+        refused = Step(start, "rejected", int(result.nit), False)
         x = np.asarray(result.x, dtype=np.float64) * radius
         if not np.isfinite(x).all():
-            return Solution(start, iterations, False)
+            return refused
         feasible, x = _feasible_part(constraints, start, x)
         before, after = objective(start)[0], objective(x)[0]
     if not feasible or not after <= before + 1e-12 * max(abs(before), unit):
-        return Solution(start, iterations, False)
-    return Solution(x, iterations, True)
+        return refused
+    return Step(x, "solved", refused.iterations)
+
+
+def affine(function: Smooth, scale: float, offset: float = 0.0) -> Smooth:
+    """Returns the function offset + scale · function."""
+
+    def evaluate(x: Array) -> tuple[float, Array]:
+        value, gradient = function(x)
+        return offset + scale * value, scale * gradient
+
+    return evaluate
 
 
 def _feasible_part(constraints: Sequence[Smooth], start: Array, x: Array) -> tuple[bool, Array]:
@@ -103,29 +106,21 @@ def _feasible_part(constraints: Sequence[Smooth], start: Array, x: Array) -> tup
     return feasible(inside), at(inside)
 
 
-def _scaled(pair: tuple[float, Array], unit: float) -> tuple[float, Array]:
+def _over(pair: tuple[float, Array], unit: float) -> tuple[float, Array]:
     return pair[0] / unit, pair[1] / unit
 
 
-class Remembered:
-    """A smooth function of x/radius that evaluates value and gradient once per point."""
+def once_per_point(
+    function: Smooth, radius: float = 1.0
+) -> tuple[Callable[[Array], float], Callable[[Array], Array]]:
+    """Returns value and gradient, as functions of x/radius, that are computed together.
 
-    def __init__(self, function: Smooth, radius: float = 1.0) -> None:
-        self._function, self._radius = function, radius
-        self._at: bytes | None = None
-        self._pair: tuple[float, Array] = (0.0, np.zeros(0))
+    SciPy asks for the two separately at the same point.
+    """
 
-    def _evaluate(self, x: Array) -> tuple[float, Array]:
-        key = x.tobytes()
-        if key != self._at:
-            value, gradient = self._function(x * self._radius)
-            self._at, self._pair = key, (value, gradient * self._radius)
-        return self._pair
+    @lru_cache(maxsize=1)
+    def evaluate(point: bytes) -> tuple[float, Array]:
+        value, gradient = function(np.frombuffer(point) * radius)
+        return value, gradient * radius
 
-    def value(self, x: Array) -> float:
-        """Returns the value at x."""
-        return self._evaluate(x)[0]
-
-    def gradient(self, x: Array) -> Array:
-        """Returns the gradient at x."""
-        return self._evaluate(x)[1]
+    return lambda x: evaluate(x.tobytes())[0], lambda x: evaluate(x.tobytes())[1]

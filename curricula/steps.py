@@ -1,9 +1,9 @@
 """The two lemmas of SPGL as pure functions of whitened vectors.
 
-In whitened coordinates (see `curricula.family`) all norms are Euclidean, and the problems are plane
+In whitened coordinates (see `curricula.family`) all norms are Euclidean, and the problems become
 geometry: a ball (the KL budget), a half-space (the value constraint) and a point or direction to
 approach. The closed forms are written so that no case divides by a difference of nearly equal
-numbers; they equal the multipliers λ₁…λ₄ of `docs/curricula.md` wherever those are defined.
+numbers; wherever the multipliers λ₁…λ₄ of `docs/curricula.md` are defined, they give the same step.
 """
 
 from __future__ import annotations
@@ -13,29 +13,52 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pacebench.curricula.gaussian import Array
+from pacebench.curricula.checks import Array
 
-# Two directions closer than this are parallel: what remains of one beside the other is rounding.
+# Directions whose sine is below this count as parallel: the rest is rounding error.
 PARALLEL = 1e-12
 
 
 class Step(NamedTuple):
-    """A whitened step and the case of the lemma it comes from.
+    """A change of the distribution's parameters that a closed form or a solver chose.
 
-    The cases are `free` (no constraint binds: land on the target), `kl` (the budget binds),
-    `value` (the value constraint binds), `both`, `ascent` for a performance step, and `stationary`
-    where there is no direction to go. Where a solver found the step, it says how hard that was and
-    whether the result could be used.
+    Attributes:
+        delta: The whitened change of one block, mean or θ; or of both, the mean's d numbers first.
+        case: Which constraints bind there. `free`: none, and the block lands on the target; `kl`:
+            the budget; `value`: the value constraint; `both`. `ascent`: a performance step;
+            `stationary`: no direction is better than another; `interior`: a solver's optimum away
+            from the target where nothing binds; `rejected`: a solver found nothing usable. Where
+            the blocks are moved one by one, `mean/theta`.
+        iterations: Iterations of the solver, 0 for a closed form.
+        accepted: Whether the step may be used.
+        predicted_value: The value after the step by the exact model, where that is the one used.
     """
 
     delta: Array
     case: str
     iterations: int = 0
     accepted: bool = True
+    predicted_value: float | None = None
+
+    @property
+    def lands(self) -> tuple[bool, bool]:
+        """Whether the mean, and whether θ, lands on the target, of a step of both blocks."""
+        mean, _, theta = self.case.partition("/")
+        return mean == "free", (theta or mean) == "free"
+
+
+def side_by_side(mean: Step, theta: Step) -> Step:
+    """Returns the step of both blocks, of which each was chosen by itself."""
+    return Step(
+        np.concatenate([mean.delta, theta.delta]),
+        f"{mean.case}/{theta.case}",
+        mean.iterations + theta.iterations,
+        mean.accepted and theta.accepted,
+    )
 
 
 def ascent(slope: Array, radius: float) -> Step:
-    """Lemma 1: the step of length `radius` that raises the linearised value most."""
+    """Lemma 1: returns the step of length `radius` that raises the linearised value most."""
     norm = length(slope)
     if norm == 0.0:
         return Step(np.zeros_like(slope), "stationary")
@@ -103,15 +126,15 @@ def descend(slack: float, slope: Array, pull: Array, gap: Array, epsilon: float)
 def beside(vector: Array, unit: Array) -> Array:
     """Returns the part of `vector` orthogonal to `unit`.
 
-    Subtracted twice: where the two are nearly parallel, the first remainder still leans on `unit`
-    by as much rounding as the whole vector has.
+    The projection is subtracted twice: if the two are nearly parallel, the first remainder is not
+    orthogonal to `unit`, because of the rounding errors of the whole vector.
     """
     rest = vector - unit * float(unit @ vector)
     return rest - unit * float(unit @ rest)
 
 
 def _direction(slope: Array, slack: float) -> tuple[Array, float]:
-    """Returns the slope's unit vector, and how far against it the plane slope·δ = −slack lies."""
+    """Returns the slope's unit vector, and the distance from 0 of the plane slope·δ = −slack."""
     norm = length(slope)
     return slope / norm, slack / norm
 

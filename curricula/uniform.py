@@ -8,18 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pacebench.curricula.gaussian import Array, Gaussian
+from pacebench.curricula.checks import Array
+from pacebench.curricula.gaussian import Gaussian
 
 
 class Uniform:
-    """Uniform over lower ≤ c ≤ upper, with the part of `Gaussian`'s interface that applies.
+    """The uniform distribution over lower ≤ c ≤ upper, used like a `Gaussian`.
 
     Args:
         lower: Lower bounds, (d,).
         upper: Upper bounds, (d,), each above its lower one.
     """
-
-    is_diagonal = True
 
     def __init__(self, lower: ArrayLike, upper: ArrayLike) -> None:
         self.lower = np.array(lower, dtype=np.float64)
@@ -66,7 +65,7 @@ class Uniform:
         if isinstance(other, Uniform):
             contained = (other.lower <= self.lower).all() and (self.upper <= other.upper).all()
             return other._log_volume() - self._log_volume() if contained else math.inf
-        # E over the box of −ln N(c): the density at the box's mean, less ½ tr(Σ⁻¹ Var).
+        # The mean of −ln N(c) over the box: −ln N at its centre plus ½ tr(Σ⁻¹ Var).
         if other.factor is None:
             trace = float((self.variance / other.variance).sum())
         else:
@@ -84,7 +83,7 @@ Distribution = Gaussian | Uniform
 
 
 def divergence(p: Distribution, q: Distribution) -> float:
-    """Returns KL(p‖q); that of a Gaussian from a box is infinite."""
+    """Returns KL(p‖q) in nats; it is infinite for a Gaussian p and a bounded q."""
     if isinstance(p, Uniform):
         return p.kl(q)
     return math.inf if isinstance(q, Uniform) else p.kl(q)

@@ -19,12 +19,14 @@ from pacebench.envs.base import BatchEnv, ContextSource
 from pacebench.envs.errors import SetupError
 from pacebench.envs.registry import (
     environment,
+    environment_module,
     make,
     make_batch,
     names,
     origin,
     register,
     register_environment,
+    result_version,
     setup,
     unregister,
 )
@@ -45,12 +47,14 @@ __all__ = [
     "SetupError",
     "UnknownNameError",
     "environment",
+    "environment_module",
     "make",
     "make_batch",
     "names",
     "origin",
     "register",
     "register_environment",
+    "result_version",
     "setup",
     "unregister",
 ]

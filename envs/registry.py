@@ -14,6 +14,7 @@ from pacebench.envs.streams import Seed
 from pacebench.registry import Registry
 
 _setups: Registry[Setup] = Registry("setup", "pacebench.setups")
+_versions: dict[str, str] = {}
 _environments: Registry[str | type[BatchEnv]] = Registry("environment", "pacebench.environments")
 
 
@@ -46,9 +47,19 @@ def unregister(name: str) -> None:
     _setups.unregister(name)
 
 
-def register_environment(name: str, environment: str | type[BatchEnv]) -> None:
-    """Adds an environment: a `BatchEnv` class, or `module:Class` to be imported when needed."""
+def register_environment(
+    name: str, environment: str | type[BatchEnv], result_version: str = "1"
+) -> None:
+    """Adds an environment.
+
+    Args:
+        name: What setups call it.
+        environment: A `BatchEnv` class, or `module:Class` to be imported when needed.
+        result_version: Raised when a change of ours alters its results; kept here, because asking
+            for it must not import a physics engine.
+    """
     _environments.register(name)(environment)
+    _versions[name] = result_version
 
 
 def environment(spec: str | Setup) -> type[BatchEnv]:
@@ -71,6 +82,18 @@ def environment(spec: str | Setup) -> type[BatchEnv]:
             f"the environment {spec.environment!r} of setup {spec.name!r} is no envs.BatchEnv."
         )
     return found
+
+
+def environment_module(spec: str | Setup) -> str:
+    """Returns the module of a setup's environment, without importing it."""
+    spec = setup(spec)
+    found = spec.environment if ":" in spec.environment else _environments.get(spec.environment)
+    return found.partition(":")[0] if isinstance(found, str) else found.__module__
+
+
+def result_version(spec: str | Setup) -> str:
+    """Returns the number of our environment that is raised when its results change."""
+    return _versions.get(setup(spec).environment, "1")
 
 
 def make_batch(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import difflib
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -52,8 +52,8 @@ def nearest(name: object, known: Iterable[str]) -> str:
 class Registry(Generic[T]):
     """Maps names to objects, our own first, then those of installed packages' entry points.
 
-    Entry points are looked up when a name is asked for and loaded one by one, so a broken outside
-    package costs its own names only.
+    Entry points are looked up when a name is asked for and loaded one by one, so that an outside
+    package that cannot be imported makes only its own names unavailable.
 
     Attributes:
         kind: What is registered, in the singular, as error messages call it.
@@ -82,7 +82,7 @@ class Registry(Generic[T]):
         return add
 
     def unregister(self, name: str) -> None:
-        """Forgets `name`, which tests that register something of their own need."""
+        """Removes `name`; for tests that register something of their own."""
         self._items.pop(name, None)
         self._origins.pop(name, None)
 
@@ -105,14 +105,9 @@ class Registry(Generic[T]):
         return list(self._items)
 
     def origin(self, name: str) -> str:
-        """Returns the distribution that `name` comes from."""
+        """Returns the installed package that `name` comes from."""
         self.get(name)
         return self._origins[name]
-
-    def items(self) -> Iterator[tuple[str, T]]:
-        """Yields every name with what it stands for."""
-        for name in self.names():
-            yield name, self._items[name]
 
     def _load(self, only: str | None = None) -> None:
         # Slow to import, and the command line imports this module before it can show its help.
@@ -133,7 +128,7 @@ class Registry(Generic[T]):
                 stacklevel=4,
             )
             return
-        # Importing the module may have run our own decorator already.
+        # Importing the module may have run the decorator already.
         if point.name not in self._items:
             self._items[point.name] = item
         self._origins[point.name] = origin

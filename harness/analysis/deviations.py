@@ -31,7 +31,7 @@ def deviations(
     known = _known_before(frozen, runs, history)
     if len(known) > frozen.versions[-1].known:
         said.append(_too_late(frozen, known, len(planned(runs)), history))
-    changed = freeze.undeclared(frozen, study)
+    changed = freeze.undeclared(frozen, study, planned(runs))
     if changed:
         rest = len(changed) - 1
         more = f" ({rest} further changes are listed with the plan)" if rest else ""

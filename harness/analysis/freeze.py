@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pacebench import envs
 from pacebench.harness.analysis.scores import CVAR_SHARE
@@ -24,7 +24,10 @@ from pacebench.harness.store.provenance import git_state
 from pacebench.harness.store.study_files import StudyFiles
 from pacebench.harness.study.expand import expand
 from pacebench.harness.study.models import Study
-from pacebench.harness.study.specs import by_cell
+from pacebench.harness.study.specs import Cell, by_cell
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 NAME = "plan.json"
 RESULTS = Path("results")
@@ -239,9 +242,24 @@ def check(study: Study, folder: Path | None = None) -> PlanHistory | None:
     return known
 
 
-def undeclared(frozen: PlanHistory, study: Study) -> tuple[Deviation, ...]:
-    """Returns how a study differs from its plan in force."""
-    return deviations(frozen.versions[-1].frozen, json.loads(json.dumps(plan_of(study))))
+def undeclared(
+    frozen: PlanHistory, study: Study, runs: pd.DataFrame | None = None
+) -> tuple[Deviation, ...]:
+    """Returns how a study differs from its plan in force.
+
+    Args:
+        frozen: The plan.
+        study: The study as it is now.
+        runs: The planned runs that were made, with the digests of their cells. Runs of the frozen
+            cells keep to the plan, whatever code is installed by the time they are reported.
+    """
+    plan = json.loads(json.dumps(plan_of(study)))
+    promised = frozen.versions[-1].frozen.plan.get("cells", {})
+    if runs is not None and set(runs["cell"]) <= {
+        Cell.model_validate(cell).digest for cells in promised.values() for cell in cells.values()
+    }:
+        plan["cells"] = promised
+    return deviations(frozen.versions[-1].frozen, plan)
 
 
 def _refusal(study: Study, found: Sequence[Deviation]) -> UserError:

@@ -121,6 +121,21 @@ def planned(runs: pd.DataFrame) -> pd.DataFrame:
     return runs[runs["current"] & (runs["role"] == "evaluate")].reset_index(drop=True)
 
 
+def target_episodes(evaluations: pd.DataFrame) -> pd.DataFrame:
+    """Returns the episodes that are scored: deterministic policy on the target distribution.
+
+    Args:
+        evaluations: The episodes of a results folder, of which only those of planned runs (column
+            `current`) are returned, or the episodes of a single run, which has no such column.
+    """
+    if evaluations.empty:
+        # Where no run has recorded an episode, the frame has no such columns to choose by.
+        return pd.DataFrame(columns=[*KEY, *EVALUATION_COLUMNS])
+    target = evaluations["distribution"] == "target"
+    chosen = target & (evaluations["policy"] == "deterministic")
+    return evaluations[chosen & evaluations["current"] if "current" in evaluations else chosen]
+
+
 def target_curves(results: ResultFrames, study: Study, scales: Mapping[str, Scale]) -> pd.DataFrame:
     """Returns the target score of every planned run at every point of the evaluation grid.
 
@@ -137,11 +152,8 @@ def target_curves(results: ResultFrames, study: Study, scales: Mapping[str, Scal
         `return`, `discounted_return`, `success`, `normalised`.
     """
     measures = ["return", "discounted_return", "success"]
-    means = (
-        _target_episodes(results.evaluations)
-        .groupby([*KEY, "step"], observed=True)[measures]
-        .mean()
-    )
+    episodes = target_episodes(results.evaluations)
+    means = episodes.groupby([*KEY, "step"], observed=True)[measures].mean()
     runs = _plain(planned(results.runs)[[*KEY, "setup", "seed", "status"]])
     runs["how"] = runs.pop("status").map(_how)
     grid = pd.DataFrame({"step": np.asarray(study.evaluation_steps(), dtype=np.int64)})
@@ -221,15 +233,6 @@ def _how(status: str) -> str:
     return FLOOR if status in FLOORED else UNRESOLVED
 
 
-def _target_episodes(evaluations: pd.DataFrame) -> pd.DataFrame:
-    """Returns the episodes that count: deterministic policy, target distribution."""
-    if evaluations.empty:
-        # Where no run has recorded an episode, the frame has no such columns to choose by.
-        return pd.DataFrame(columns=[*KEY, *EVALUATION_COLUMNS])
-    chosen = evaluations["current"] & (evaluations["distribution"] == "target")
-    return evaluations[chosen & (evaluations["policy"] == "deterministic")]
-
-
 def _areas(curves: pd.DataFrame) -> pd.DataFrame:
     rows = [
         (*key, estimands.auc(group["step"].to_numpy(), group["normalised"].to_numpy()))
@@ -243,7 +246,7 @@ def _worst_contexts(
     results: ResultFrames, table: pd.DataFrame, study: Study, step: int
 ) -> pd.DataFrame:
     """Returns each measured run's CVaR, after checking that its evaluation is complete."""
-    episodes = _target_episodes(results.evaluations)
+    episodes = target_episodes(results.evaluations)
     episodes = episodes[episodes["step"] == step]
     measured = set(table.loc[table["how"] == MEASURED, KEY].itertuples(index=False, name=None))
     rows = []

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
 
 
 def overhead(
@@ -40,75 +39,54 @@ def overhead(
     Example: [bold]pacebench overhead --quick --out results/overhead-quick[/bold]
     """
     import json
+    from dataclasses import asdict
 
     from pacebench.harness.cli.output import console
     from pacebench.harness.overhead.compare import compare_runs
     from pacebench.harness.overhead.measure import measure
     from pacebench.harness.overhead.settings import make_settings
+    from pacebench.harness.report.overhead.claims import all_claims
+    from pacebench.harness.report.overhead.page import write_agreement, write_pages
 
     names = None if curricula is None else tuple(n.strip() for n in curricula.split(","))
     settings = make_settings(quick=quick, names=names, blocks=blocks, limit=limit)
-    with _Progress() as progress:
-        found = measure(out, settings, progress, training=training)
-    agreement = None if compare is None else compare_runs(out, compare)
+    with _progress() as hear:
+        summary = measure(out, settings, hear, training=training)
+    write_pages(out, summary)
+    claims = all_claims(summary)
+    agreement = None if compare is None else write_agreement(out, compare_runs(out, compare))
     if json_:
-        shown = {"claims": found["claims"], "agreement": agreement}
+        shown = {"claims": [asdict(claim) for claim in claims], "agreement": agreement}
         typer.echo(json.dumps(shown, indent=2, ensure_ascii=False))
         return
     terminal = console()
-    for claim in found["claims"]:
-        terminal.print(f"[bold]{claim['word']:>12}[/bold]  {claim['sentence']}")
-        terminal.print(f"{'':>12}  [dim]{claim['strength']}[/dim]")
+    for claim in claims:
+        terminal.print(f"[bold]{claim.word:>12}[/bold]  {claim.sentence}")
+        terminal.print(f"{'':>12}  [dim]{claim.strength}[/dim]")
     if agreement is not None:
         terminal.print(f"[bold]{'two runs':>12}[/bold]  {agreement['sentence']}")
     terminal.print(f"\n{out / 'index.html'}")
 
 
-class _Progress:
-    """Shows the stages, as a bar on a terminal and as lines elsewhere."""
+@contextmanager
+def _progress() -> Iterator[Callable[[str, int, int, str], None]]:
+    """Shows the stages, as a bar each on a terminal and as a line per tenth elsewhere."""
+    from rich.progress import Progress, TaskID, TextColumn
 
-    def __enter__(self) -> _Progress:
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            Progress,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
+    from pacebench.harness.cli.output import console
 
-        from pacebench.harness.cli.output import console
+    terminal = console(stderr=True)
+    columns = (*Progress.get_default_columns(), TextColumn("{task.fields[note]}"))
+    bars = Progress(*columns, console=terminal, disable=not terminal.is_terminal)
+    tasks: dict[str, TaskID] = {}
 
-        self._console = console(stderr=True)
-        self._progress: Progress = Progress(
-            TextColumn("{task.description:7}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[note]}"),
-            console=self._console,
-            disable=not self._console.is_terminal,
-        )
-        self._task: TaskID | None = None
-        self._name, self._done, self._total = "", 0, 0
-        self._progress.start()
-        return self
+    def hear(stage: str, done: int, total: int, note: str) -> None:
+        if stage not in tasks:
+            tasks[stage] = bars.add_task(stage, note="")
+        bars.update(tasks[stage], completed=done, total=total, note=note)
+        due = note and (done == total or done % max(1, total // 10) == 0)
+        if due and not terminal.is_terminal:
+            terminal.print(f"{stage} {done}/{total}: {note}")
 
-    def __exit__(self, *failure: object) -> None:
-        self._progress.stop()
-
-    def stage(self, name: str, total: int, done: int) -> None:
-        """Begins a bar."""
-        self._task = self._progress.add_task(name, total=total, completed=done, note="")
-        self._name, self._done, self._total = name, done, total
-
-    def advance(self, note: str) -> None:
-        """Moves the bar, or prints a line per tenth where there is no terminal."""
-        assert self._task is not None
-        self._progress.update(self._task, advance=1, note=note)
-        self._done += 1
-        tenth = max(1, self._total // 10)
-        last = self._done == self._total
-        if not self._console.is_terminal and (last or self._done % tenth == 0):
-            self._console.print(f"{self._name} {self._done}/{self._total}: {note}")
+    with bars:
+        yield hear

@@ -27,6 +27,7 @@ def status(
     from pacebench.harness.runner.display import line, table
     from pacebench.harness.runner.snapshot import look
     from pacebench.harness.store.store import RunStore
+    from pacebench.harness.study.fingerprint import other_code
 
     root = results_of(study, results)
     store = RunStore(root)
@@ -47,5 +48,7 @@ def status(
     out = console()
     out.print(table(snapshot))
     out.print(f"{snapshot.study}: {line(snapshot)}.", markup=False)
+    for change in other_code(manifest.current_cells()):
+        out.print(f"Made by other code than is installed: {change}.", markup=False)
     for run_id, reason in bad.items():
         out.print(f"run {run_id} will be set aside and made again: {reason}.", markup=False)

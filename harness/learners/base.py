@@ -136,6 +136,8 @@ class Learner(ABC):
     doc: ClassVar[str]
     Params: ClassVar[type[LearnerParams]]
     capabilities: ClassVar[LearnerCapabilities]
+    # Raised when a change to one of ours alters its results: runs made before get other ids.
+    result_version: ClassVar[str] = "1"
 
     @classmethod
     def defaults(cls, setup: str) -> dict[str, Any]:

@@ -1,7 +1,6 @@
 """What a curriculum costs: timed replays, shares of training time, score per second.
 
-    harness.overhead.measure("results/overhead")     # what `pacebench overhead` does
-    harness.overhead.section("results/overhead")     # its findings as a section of a report
+    harness.overhead.measure.measure("results/overhead")   # what `pacebench overhead` measures
 
-Names are imported when they are first used: a measuring process imports this package too.
+Here is the measurement and its analysis; how findings are shown is in `harness.report.overhead`.
 """

@@ -1,141 +1,86 @@
-"""The cells of the grid, and what has been measured in each: stored after every block."""
+"""What has been measured in each cell: one file per cell, rewritten after every block."""
 
 from __future__ import annotations
 
 import gzip
 import json
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-from pacebench.harness.overhead.instances import SYNTHETIC_INSTANCES, load_stream, recorded_choice
-from pacebench.harness.overhead.settings import Settings
-from pacebench.harness.store.files import make_folder, write_atomic
+from pydantic import BaseModel, Field
 
-RECORDED_INSTANCES = 20
-# Contexts of one block are kept in memory together.
-BLOCK_BYTES = 200e6
+from pacebench.harness.overhead.findings import StoredRecord
+from pacebench.harness.overhead.machine import Activity
+from pacebench.harness.overhead.quality import Answer
+from pacebench.harness.overhead.streams import ReplayStream
+from pacebench.harness.overhead.timing import BlockTimes
+from pacebench.harness.store.files import write_atomic
+
+MEMORY = "memory"
 
 
-@dataclass(frozen=True)
-class Source:
-    """Where the instances of a cell come from.
+class Probe(StoredRecord):
+    """Whether a curriculum is quick enough for a cell.
 
     Attributes:
-        kind: `synthetic`, `recorded`, or `check` for the self-check on a synthetic stream.
-        name: Unique; names the cell's file.
-        d: Context dimensions.
-        size: Contexts per update; the median for a recorded stream.
-        indices: The instances that blocks take in turn.
-        path: File of a recorded stream.
+        seconds: Per update, where that is within the limit.
+        over: Where it is not: the seconds, the name of the cell that showed it, or `memory`.
+        failed: What the curriculum raised.
+        attempted: False where a smaller d with the same K was over the limit already.
     """
 
-    kind: str
-    name: str
-    d: int
-    size: int
-    indices: tuple[int, ...]
-    path: str = ""
-
-    def job(self, settings: Settings) -> dict[str, Any]:
-        """Returns what a worker needs to build the instances."""
-        if self.kind == "recorded":
-            return {"kind": "recorded", "path": self.path}
-        return {
-            "kind": "synthetic",
-            "d": self.d,
-            "size": self.size,
-            "seed": settings.seed,
-            "epsilon": settings.epsilon,
-        }
-
-    def at_most(self) -> int:
-        """Returns how many instances fit into one block."""
-        return max(1, min(len(self.indices), int(BLOCK_BYTES / (8 * self.d * self.size))))
+    seconds: float | None = None
+    over: float | str | None = None
+    failed: str | None = None
+    attempted: bool = True
 
 
-def synthetic_sources(settings: Settings) -> list[Source]:
-    """Returns the grid of d and K."""
-    return [
-        Source("synthetic", f"d{d:05d}-k{size:04d}", d, size, tuple(range(SYNTHETIC_INSTANCES)))
-        for d in settings.dimensions
-        for size in settings.sizes
-    ]
+class BlockRecord(StoredRecord):
+    """One block of one cell: times and errors by label, and the instances that were replayed."""
+
+    times: dict[str, BlockTimes]
+    failed: dict[str, str] = Field(default_factory=dict)
+    machine: Activity
+    indices: tuple[int, ...] = ()
 
 
-def recorded_sources(folder: Path) -> list[Source]:
-    """Returns one cell per recorded stream in a folder."""
-    found = []
-    for path in sorted(folder.glob("*.npz")):
-        stream = load_stream(path)
-        chosen = tuple(recorded_choice(stream.instances, RECORDED_INSTANCES))
-        found.append(
-            Source(
-                "recorded", f"recorded-{stream.name}", stream.dim, stream.size, chosen, str(path)
-            )
-        )
-    return found
-
-
-@dataclass
-class Cell:
-    """What is known of one cell.
+class CellRecord(BaseModel):
+    """All that is known of one cell; it grows block by block.
 
     Attributes:
-        source: Where its instances come from.
+        stream: Where its instances come from.
         digest: Of the settings it was measured with.
-        probes: Per curriculum the probed seconds per update, or why it is not timed here.
-        blocks: Times by number of the block.
-        answers: Judged answers by instance and curriculum; they are the same in every block.
+        probes: By curriculum.
+        blocks: By number.
+        answers: By instance and curriculum; they are the same in every block.
     """
 
-    source: Source
+    stream: ReplayStream = Field(exclude=True)
     digest: str
-    probes: dict[str, dict[str, Any]] = field(default_factory=dict)
-    blocks: dict[int, dict[str, Any]] = field(default_factory=dict)
-    answers: dict[int, dict[str, Any]] = field(default_factory=dict)
+    probes: dict[str, Probe] = Field(default_factory=dict)
+    blocks: dict[int, BlockRecord] = Field(default_factory=dict)
+    answers: dict[int, dict[str, Answer]] = Field(default_factory=dict)
 
-    def timed(self) -> list[str]:
-        """Returns the curricula that are timed here."""
-        return [name for name, probe in self.probes.items() if "seconds" in probe]
+    @property
+    def seconds(self) -> dict[str, float]:
+        """The probed seconds of the curricula that are timed here."""
+        return {n: p.seconds for n, p in self.probes.items() if p.seconds is not None}
 
 
-class CellStore:
-    """The cells in a folder, one compressed JSON file each, rewritten after every block."""
+def load_cell(folder: Path, stream: ReplayStream, digest: str) -> CellRecord:
+    """Returns the stored cell, or an empty one if there is none with this digest."""
+    empty = CellRecord(stream=stream, digest=digest)
+    try:
+        stored = json.loads(gzip.decompress((folder / f"{stream.name}.json.gz").read_bytes()))
+        cell = CellRecord.model_validate({**stored, "stream": stream})
+    except (ValueError, OSError, EOFError):
+        return empty
+    return cell if cell.digest == digest else empty
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = make_folder(folder)
 
-    def load(self, source: Source, digest: str) -> Cell:
-        """Returns the stored cell, or an empty one if there is none with this digest."""
-        path = self.folder / f"{source.name}.json.gz"
-        empty = Cell(source, digest)
-        if not path.exists():
-            return empty
-        try:
-            stored = json.loads(gzip.decompress(path.read_bytes()))
-        except (ValueError, OSError, EOFError):
-            return empty
-        if stored.get("digest") != digest:
-            return empty
-        blocks = {int(number): found for number, found in stored["blocks"].items()}
-        answers = {int(index): found for index, found in stored["answers"].items()}
-        return Cell(source, digest, stored["probes"], blocks, answers)
-
-    def save(self, cell: Cell) -> None:
-        """Writes the cell."""
-        source = cell.source
-        plain = {
-            "name": source.name,
-            "kind": source.kind,
-            "d": source.d,
-            "size": source.size,
-            "digest": cell.digest,
-            "probes": cell.probes,
-            "blocks": {str(number): cell.blocks[number] for number in sorted(cell.blocks)},
-            "answers": {str(index): cell.answers[index] for index in sorted(cell.answers)},
-        }
-        text = json.dumps(plain, separators=(",", ":"))
-        # A fixed time stamp: the same findings are the same bytes.
-        data = gzip.compress(text.encode(), mtime=0)
-        write_atomic(self.folder / f"{source.name}.json.gz", data, durable=False)
+def save_cell(folder: Path, cell: CellRecord) -> None:
+    """Writes the cell."""
+    plain = cell.stream.model_dump(include={"name", "kind", "d", "size"})
+    plain |= cell.model_dump(mode="json", exclude_none=True)
+    # A fixed time stamp: the same findings are the same bytes.
+    data = gzip.compress(json.dumps(plain, separators=(",", ":")).encode(), mtime=0)
+    write_atomic(folder / f"{cell.stream.name}.json.gz", data, durable=False)

@@ -8,34 +8,19 @@ by update; feeding each the contexts of somebody else's distribution would compa
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pacebench import curricula
-from pacebench.harness.errors import UserError
 
 Floats = NDArray[np.float64]
 
-SYNTHETIC_INSTANCES = 10
 # In turn: below the threshold; above with little to lose; above with plenty to lose.
-KINDS = (
-    "performance",
-    "tight",
-    "loose",
-    "performance",
-    "tight",
-    "loose",
-    "performance",
-    "tight",
-    "near",
-    "near-tight",
-)
+KINDS = (*("performance", "tight", "loose") * 2, "performance", "tight", "near", "near-tight")
+# How far the mean value lies above the threshold, in standard deviations of the values.
+_MARGIN = {"performance": -0.5, "tight": 0.02, "loose": 2.0, "near": 2.0, "near-tight": 0.02}
 
 
 @dataclass(frozen=True)
@@ -58,17 +43,7 @@ class Instance:
     threshold: float
     epsilon: float
 
-    @property
-    def slack(self) -> float:
-        """The slack a = V̄ − V₋."""
-        return float(self.values.mean()) - self.threshold
-
-    @property
-    def converging(self) -> bool:
-        """Whether the update is a convergence step (a ≥ 0) or a performance step."""
-        return self.slack >= 0.0
-
-    def make(self, name: str, **options: Any) -> curricula.Curriculum:
+    def make(self, name: str) -> curricula.Curriculum:
         """Returns the curriculum `name` at p, before the update.
 
         V₋ counts as not reached before, so that a shortfall asks every self-paced curriculum for
@@ -84,7 +59,6 @@ class Instance:
             bounds=(low, high),
             epsilon=self.epsilon,
             threshold=self.threshold,
-            **options,
         )
 
 
@@ -99,13 +73,13 @@ def synthetic(d: int, size: int, index: int, *, seed: int, epsilon: float) -> In
     rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(1, d, size, index)))
     # One problem per d: instances differ in how far they are, not in where they go.
     fixed = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(2, d)))
-    kind = KINDS[index % SYNTHETIC_INSTANCES]
+    kind = KINDS[index % len(KINDS)]
     std = np.exp(fixed.uniform(-1.5, 0.5, d))
     target = curricula.Gaussian(3.0 * std * fixed.standard_normal(d), std**2)
     gap0 = np.sign(fixed.standard_normal(d)) * fixed.uniform(1.0, 3.0, d)
     log_theta0 = fixed.uniform(1.0, 4.0, d)
     direction = fixed.standard_normal(d)
-    far = 1.0 - (index % SYNTHETIC_INSTANCES) / SYNTHETIC_INSTANCES
+    far = 1.0 - (index % len(KINDS)) / len(KINDS)
     if kind.startswith("near"):
         # Close enough for the target to be within one budget, whatever d.
         far = 0.5 * float(np.sqrt(epsilon / (gap0 @ gap0 + log_theta0 @ log_theta0)))
@@ -120,91 +94,5 @@ def synthetic(d: int, size: int, index: int, *, seed: int, epsilon: float) -> In
     z *= current.std
     z += current.mean
     spread = float(values.std())
-    margin = {"performance": -0.5, "tight": 0.02, "loose": 2.0, "near": 2.0, "near-tight": 0.02}
-    threshold = float(values.mean()) - margin[kind] * spread
+    threshold = float(values.mean()) - _MARGIN[kind] * spread
     return Instance(target, current, z, values, threshold, epsilon)
-
-
-@dataclass(frozen=True)
-class RecordedStream:
-    """Updates recorded from a real training run.
-
-    Attributes:
-        name: Where it is from, e.g. `point-mass-2`.
-        source: Curriculum, learner, seed and settings of the run, JSON-able.
-        instances: One per update, in order.
-    """
-
-    name: str
-    source: dict[str, Any]
-    instances: tuple[Instance, ...]
-
-    @property
-    def dim(self) -> int:
-        """The number of context dimensions."""
-        return self.instances[0].target.dim
-
-    @property
-    def size(self) -> int:
-        """The median number of contexts per update."""
-        return int(np.median([len(i.values) for i in self.instances]))
-
-
-def save_stream(path: Path, stream: RecordedStream) -> None:
-    """Writes a recorded stream as one compressed file."""
-    instances = stream.instances
-    first = instances[0]
-    np.savez_compressed(
-        path,
-        source=np.frombuffer(json.dumps({"name": stream.name, **stream.source}).encode(), np.uint8),
-        target_mean=first.target.mean,
-        target_variance=first.target.variance,
-        mean=np.stack([i.current.mean for i in instances]),
-        variance=np.stack([i.current.variance for i in instances]),
-        contexts=np.concatenate([i.contexts for i in instances]),
-        values=np.concatenate([i.values for i in instances]),
-        sizes=np.array([len(i.values) for i in instances]),
-        threshold=first.threshold,
-        epsilon=first.epsilon,
-    )
-
-
-def load_stream(path: Path) -> RecordedStream:
-    """Reads what `save_stream` wrote.
-
-    Raises:
-        UserError: The file is not such a stream.
-    """
-    try:
-        with np.load(path) as stored:
-            data = {key: stored[key] for key in stored.files}
-        source = json.loads(data["source"].tobytes())
-        target = curricula.Gaussian(data["target_mean"], data["target_variance"])
-        ends = np.cumsum(data["sizes"])
-        instances = tuple(
-            Instance(
-                target,
-                curricula.Gaussian(data["mean"][i], data["variance"][i]),
-                data["contexts"][end - count : end],
-                data["values"][end - count : end],
-                float(data["threshold"]),
-                float(data["epsilon"]),
-            )
-            for i, (end, count) in enumerate(zip(ends, data["sizes"], strict=True))
-        )
-    except (OSError, KeyError, ValueError) as error:
-        raise UserError(
-            f"{path} is not a recorded stream ({error}); delete it, and it is recorded anew."
-        ) from None
-    return RecordedStream(source.pop("name"), source, instances)
-
-
-def spread_over(count: int, wanted: int, block: int) -> list[int]:
-    """Returns which of `count` instances a block replays, so that blocks cover them all evenly."""
-    first = block * wanted
-    return sorted({(first + j) % count for j in range(min(wanted, count))})
-
-
-def recorded_choice(instances: Sequence[Instance], wanted: int) -> list[int]:
-    """Returns evenly spaced instances of a recorded stream, first and last included."""
-    return sorted({round(x) for x in np.linspace(0, len(instances) - 1, wanted)})

@@ -2,47 +2,39 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
-from pacebench.harness.overhead import summary as findings
-from pacebench.harness.overhead.cells import Cell, CellStore, recorded_sources, synthetic_sources
+from pacebench.harness.errors import UserError
+from pacebench.harness.overhead.cells import load_cell
+from pacebench.harness.overhead.findings import OverheadSummary, load_summary, write_summary
 from pacebench.harness.overhead.machine import machine_state
-from pacebench.harness.overhead.replay import (
-    CHECK,
-    Listener,
-    measure_blocks,
-    measure_check,
-    probe_cells,
-)
+from pacebench.harness.overhead.replay import Hear, measure_blocks, measure_check, probe_cells
 from pacebench.harness.overhead.settings import Settings, make_settings
-from pacebench.harness.overhead.shares import summarise_training
-from pacebench.harness.overhead.training import load_runs, measure_training, planned
-from pacebench.harness.overhead.words import all_claims
-from pacebench.harness.store.files import make_folder, write_atomic
+from pacebench.harness.overhead.streams import (
+    RECORDED_SETUPS,
+    RECORDING_STEPS,
+    check_stream,
+    grid_streams,
+    record,
+    recorded_streams,
+    save_stream,
+)
+from pacebench.harness.overhead.summary import summarise
+from pacebench.harness.overhead.training import measure_training, summarise_training
+from pacebench.harness.store.files import make_folder
 
-RECORDING_STEPS = 163_840
-SUMMARY = "summary.json"
 
-
-class Silent:
-    """Hears nothing."""
-
-    def stage(self, name: str, total: int, done: int) -> None:
-        """Ignores the stage."""
-
-    def advance(self, note: str) -> None:
-        """Ignores the step."""
+def _silent(stage: str, done: int, total: int, note: str) -> None:
+    """Ignores progress."""
 
 
 def measure(
     out: Path | str,
     settings: Settings | None = None,
-    hear: Listener | None = None,
+    hear: Hear = _silent,
     *,
     training: bool = True,
-) -> dict[str, Any]:
+) -> OverheadSummary:
     """Measures what is missing in `out`, writes the findings and returns them.
 
     Args:
@@ -52,107 +44,42 @@ def measure(
         training: Whether to train, for the shares of training time and for recorded streams where
             they are missing.
     """
-    from pacebench.harness.overhead.pages import write_pages
-
+    settings = make_settings() if settings is None else settings
     folder = make_folder(Path(out))
-    chosen = settings if settings is not None else make_settings()
-    listener = hear if hear is not None else Silent()
-    sources = synthetic_sources(chosen)
-    streams = make_folder(folder / "streams")
+    streams, stored = make_folder(folder / "streams"), make_folder(folder / "cells")
     if training:
-        _record(streams, chosen, listener)
-    sources = [*recorded_sources(streams), *sources]
-    store = CellStore(folder / "cells")
-    digest = chosen.cell_digest()
-    state = machine_state()
-    check = store.load(CHECK, digest)
-    measure_check(check, store, chosen, listener)
-    cells = [store.load(source, digest) for source in sources]
-    probe_cells(cells, store, chosen, listener)
-    missing = any(set(range(chosen.blocks)) - set(cell.blocks) for cell in cells)
-    measure_blocks(cells, store, chosen, listener)
-    if not missing:
+        _record_streams(streams, settings, hear)
+    digest, state = settings.cell_digest(), machine_state()
+    check = load_cell(stored, check_stream(settings), digest)
+    measure_check(check, stored, settings, hear)
+    cells = [
+        load_cell(stored, stream, digest)
+        for stream in (*recorded_streams(streams), *grid_streams(settings))
+    ]
+    probe_cells(cells, stored, settings, hear)
+    complete = all(set(range(settings.blocks)) <= set(cell.blocks) for cell in cells)
+    measure_blocks(cells, stored, settings, hear)
+    if complete:
         # Writing the findings again must not put today's machine beside yesterday's times.
-        state = _recorded_state(folder, digest) or state
-    runs: list[dict[str, Any]] = []
+        try:
+            before = load_summary(folder)
+        except UserError:
+            pass
+        else:
+            state = before.machine if before.digest == digest else state
+    trained = None
     if training:
-        plan = planned(chosen)
-        kept = folder / "training"
-        listener.stage("train", len(plan), len(load_runs(kept, chosen)))
-        for note in measure_training(kept, chosen):
-            listener.advance(note)
-        runs = load_runs(kept, chosen)
-    found = summarise(cells, check, runs, chosen, state)
-    write_summary(folder, found)
-    write_pages(folder)
-    return found
+        runs = measure_training(make_folder(folder / "training"), settings, hear)
+        trained = summarise_training(runs)
+    write_summary(folder, summarise(cells, check, trained, settings, state))
+    # As written, so that what is shown now and later is the same to the last digit.
+    return load_summary(folder)
 
 
-def _recorded_state(folder: Path, digest: str) -> dict[str, Any] | None:
-    try:
-        stored = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    found: dict[str, Any] | None = stored.get("machine") if stored["digest"] == digest else None
-    return found
-
-
-def _record(streams: Path, settings: Settings, hear: Listener) -> None:
-    from pacebench.harness.overhead.recording import SETUPS, record_streams
-
-    there = sum((streams / f"{setup}.npz").exists() for setup in SETUPS)
-    hear.stage("record", len(SETUPS), there)
-    if there < len(SETUPS):
-        for setup in record_streams(streams, RECORDING_STEPS, settings.seed):
-            hear.advance(f"recorded {setup}")
-
-
-def summarise(
-    cells: list[Cell],
-    check: Cell,
-    runs: list[dict[str, Any]],
-    settings: Settings,
-    state: dict[str, Any],
-) -> dict[str, Any]:
-    """Returns all findings as plain JSON."""
-    judged = {cell.source.name: findings.judge_cell(cell) for cell in cells}
-    rows = [row for found in judged.values() for row in found]
-    clock, waiting = findings.choose_clock([check, *cells])
-    shown = findings.summarise_cells(cells, judged, settings, clock)
-    paced = findings.self_paced(settings.curricula)
-    quality = {
-        name: findings.pool_quality(mine)
-        for name in paced
-        if (mine := [row for row in rows if row["method"] == name])
-    }
-    summary: dict[str, Any] = {
-        "settings": settings.model_dump(mode="json"),
-        "digest": settings.cell_digest(),
-        "machine": state,
-        "clock": clock,
-        "wall_over_cpu": waiting,
-        "check": findings.summarise_check(check, settings, clock),
-        "twins": findings.summarise_twins(shown),
-        "cells": shown,
-        "scaling": findings.summarise_scaling(cells, settings, clock),
-        "quality": quality,
-        "training": summarise_training(runs) if runs else {},
-    }
-    summary["claims"] = all_claims(summary)
-    return summary
-
-
-def write_summary(folder: Path, found: dict[str, Any]) -> None:
-    """Writes `summary.json`, six digits a number, NaN as null."""
-    text = json.dumps(_rounded(found), indent=1, ensure_ascii=False, allow_nan=False)
-    write_atomic(folder / SUMMARY, (text + "\n").encode())
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _rounded(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_rounded(inner) for inner in value]
-    if isinstance(value, float):
-        return float(f"{value:.6g}") if abs(value) < float("inf") else None
-    return value
+def _record_streams(folder: Path, settings: Settings, hear: Hear) -> None:
+    paths = {setup: folder / f"{setup}.npz" for setup in RECORDED_SETUPS}
+    missing = [setup for setup, path in paths.items() if not path.exists()]
+    hear("record", len(paths) - len(missing), len(paths), "")
+    for i, setup in enumerate(missing, len(paths) - len(missing) + 1):
+        save_stream(paths[setup], record(setup, RECORDING_STEPS, settings.seed))
+        hear("record", i, len(paths), f"recorded {setup}")

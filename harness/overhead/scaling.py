@@ -7,14 +7,12 @@ own, and these give t intervals.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import Any
-
 import numpy as np
 from scipy.optimize import least_squares
 
+from pacebench.harness.overhead.findings import ScalingFinding
 from pacebench.harness.overhead.instances import Floats
-from pacebench.harness.statistics import welch
+from pacebench.harness.overhead.ratios import mean
 
 # Work dominates where the update takes this many times the cheapest one.
 DOMINATES = 3.0
@@ -22,43 +20,7 @@ _MINIMUM_CELLS = 6
 _MINIMUM_WORKING = 4
 
 
-@dataclass(frozen=True)
-class Exponent:
-    """An exponent with its interval over blocks."""
-
-    estimate: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """How one curriculum's time grows.
-
-    Attributes:
-        d: The exponent α of the dimensions.
-        size: The exponent β of the number of contexts; None where the grid does not tell.
-        fixed: The fixed cost t₀ in seconds, median over blocks; None where none was fitted.
-        cells: How many cells were fitted.
-        working: In how many of them work dominates the fixed cost.
-        misfit: The largest |ln(time/fit)| of the block means.
-        range: Smallest and largest K·d in the fit.
-    """
-
-    d: Exponent
-    size: Exponent | None
-    fixed: float | None
-    cells: int
-    working: int
-    misfit: float
-    range: tuple[int, int]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns plain values."""
-        return asdict(self)
-
-
-def fit(d: Floats, size: Floats, times: Floats) -> Scaling | None:
+def fit(d: Floats, size: Floats, times: Floats) -> ScalingFinding | None:
     """Fits exponents to times (blocks, cells) at the cells' d and K.
 
     Returns:
@@ -69,36 +31,29 @@ def fit(d: Floats, size: Floats, times: Floats) -> Scaling | None:
     if times.shape[1] < _MINIMUM_CELLS or len(set(d.tolist())) < 3:
         return None
     logs = np.log(times)
-    middle = np.exp(logs.mean(axis=0))
-    working = int((middle > DOMINATES * middle.min()).sum())
+    middle = logs.mean(axis=0)
+    working = int((np.exp(middle) > DOMINATES * np.exp(middle.min())).sum())
     if working < _MINIMUM_WORKING:
         return None
-    start = _start(d, size, logs.mean(axis=0), varied)
+    start = _start(d, size, middle, varied)
     fits = np.array([_fit_block(d, size, block, start, varied) for block in logs])
-    mean = _fit_block(d, size, logs.mean(axis=0), start, varied)
-    misfit = float(np.abs(_model(mean, d, size) - logs.mean(axis=0)).max())
+    curve = _fit_block(d, size, middle, start, varied)
     work = d * size
-    return Scaling(
-        d=_exponent(fits[:, 2]),
-        size=_exponent(fits[:, 3]) if varied else None,
+    return ScalingFinding(
+        d=mean(fits[:, 2]),
+        size=mean(fits[:, 3]) if varied else None,
         fixed=float(np.median(np.exp(fits[:, 0]))),
         cells=times.shape[1],
         working=working,
-        misfit=misfit,
+        misfit=float(np.abs(_model(curve, d, size) - middle).max()),
         range=(int(work.min()), int(work.max())),
+        curve=tuple(curve.tolist()),
     )
 
 
-def predict(scaling_parameters: Floats, d: Floats, size: Floats) -> Floats:
+def predict(scaling: ScalingFinding, d: Floats, size: Floats) -> Floats:
     """Returns the fitted seconds."""
-    return np.asarray(np.exp(_model(scaling_parameters, d, size)))
-
-
-def curve(d: Floats, size: Floats, times: Floats) -> Floats:
-    """Returns the parameters (ln t₀, ln c, α, β) fitted to the block means, for drawing."""
-    logs = np.log(times).mean(axis=0)
-    varied = len(set(size.tolist())) >= 3
-    return _fit_block(d, size, logs, _start(d, size, logs, varied), varied)
+    return np.asarray(np.exp(_model(np.array(scaling.curve), d, size)))
 
 
 def _model(parameters: Floats, d: Floats, size: Floats) -> Floats:
@@ -121,9 +76,3 @@ def _fit_block(d: Floats, size: Floats, logs: Floats, start: Floats, varied: boo
 
     solution = least_squares(residuals, start[:free], method="trf", x_scale="jac", max_nfev=2000)
     return np.concatenate([solution.x, start[free:]])
-
-
-def _exponent(values: Floats) -> Exponent:
-    moments = welch.mean_moments(values[:, None])
-    low, high = welch.bounds(moments, 0.95)
-    return Exponent(float(moments.estimate), float(low), float(high))

@@ -1,30 +1,67 @@
-"""From stored blocks to findings: times, ratios, noise floors, exponents, quality; plain JSON."""
+"""From stored blocks to findings: times, ratios, noise floors, exponents, quality."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Literal
 
 import numpy as np
 from scipy import stats
 
-from pacebench import curricula
-from pacebench.harness.overhead import quality, scaling
-from pacebench.harness.overhead.cells import Cell
+from pacebench.harness.overhead import findings, scaling
+from pacebench.harness.overhead.cells import MEMORY, BlockRecord, CellRecord
 from pacebench.harness.overhead.instances import Floats
-from pacebench.harness.overhead.ratios import Ratio, Speed, noise_floor, ratio, seconds
+from pacebench.harness.overhead.quality import JudgedAnswer, judge_answers, pool_quality
+from pacebench.harness.overhead.ratios import noise_floor, ratio, seconds
 from pacebench.harness.overhead.replay import AGAIN, SLOWED
 from pacebench.harness.overhead.settings import REFERENCE, TWIN, Settings
 
-CLOCKS = ("wall", "cpu")
+Clock = Literal["wall", "cpu"]
+_CLOCKS: tuple[Clock, Clock] = ("wall", "cpu")
 # Beyond this ratio of wall to processor time, updates were waiting for their turn.
-BUSY = 1.05
+_BUSY = 1.05
 # One problem, the published solver and a strong one: their ratio is what the solver alone costs.
 SAME_PROBLEM = ("spdl", "spdl-sqp")
 
 
-def choose_clock(cells: Iterable[Cell]) -> tuple[str, float]:
+def summarise(
+    cells: Sequence[CellRecord],
+    check: CellRecord,
+    training: findings.TrainingSummary | None,
+    settings: Settings,
+    machine: findings.MachineState,
+) -> findings.OverheadSummary:
+    """Returns all findings."""
+    clock, waiting = choose_clock([check, *cells])
+    judged = [
+        [row for _, answers in sorted(cell.answers.items()) for row in judge_answers(answers)]
+        for cell in cells
+    ]
+    found = [
+        _summarise_cell(cell, rows, settings, clock)
+        for cell, rows in zip(cells, judged, strict=True)
+    ]
+    return findings.OverheadSummary(
+        settings=settings,
+        digest=settings.cell_digest(),
+        machine=machine,
+        clock=clock,
+        wall_over_cpu=waiting,
+        check=summarise_check(check, settings, clock),
+        twins=_summarise_twins([cell.twin for cell in found]),
+        cells=tuple(found),
+        scaling=_summarise_scaling(cells, settings, clock),
+        quality={
+            name: pool_quality(mine)
+            for name in settings.curricula
+            if (mine := _of(name, [row for rows in judged for row in rows]))
+        },
+        training=training,
+    )
+
+
+def choose_clock(cells: Iterable[CellRecord]) -> tuple[Clock, float]:
     """Returns the clock that verdicts go by, and the ratio of wall to processor time behind it.
 
     An update computes on one thread and waits for nothing, so on a quiet machine both clocks agree
@@ -33,230 +70,146 @@ def choose_clock(cells: Iterable[Cell]) -> tuple[str, float]:
     time is reported then. The rule looks at the ratio of the clocks alone, never at a result.
     """
     ratios = [
-        float(np.mean(found["wall"]) / np.mean(found["cpu"]))
+        float(np.mean(found.wall) / np.mean(found.cpu))
         for cell in cells
         for block in cell.blocks.values()
-        for found in block["times"].values()
+        for found in block.times.values()
     ]
     middle = float(np.mean(ratios)) if ratios else 1.0
-    return ("cpu" if middle > BUSY else "wall"), middle
+    return ("cpu" if middle > _BUSY else "wall"), middle
 
 
-def summarise_cells(
-    cells: Sequence[Cell],
-    judged: dict[str, list[dict[str, Any]]],
-    settings: Settings,
-    clock: str,
-) -> list[dict[str, Any]]:
-    """Returns one entry per cell.
-
-    Args:
-        cells: The measured cells.
-        judged: Rows of `judge_cell` by name of the cell.
-        settings: What was asked for.
-        clock: The clock that verdicts go by.
-    """
-    return [_summarise_cell(cell, judged[cell.source.name], settings, clock) for cell in cells]
+def _of(method: str, rows: Iterable[JudgedAnswer]) -> list[JudgedAnswer]:
+    return [row for row in rows if row.method == method]
 
 
 def _summarise_cell(
-    cell: Cell, judged: list[dict[str, Any]], settings: Settings, main: str
-) -> dict[str, Any]:
-    floors = {clock: _floor(cell, clock, settings.blocks) for clock in CLOCKS}
-    methods: dict[str, Any] = {}
-    for name in settings.curricula:
-        methods[name] = _summarise_method(cell, name, floors, settings, main)
-        rows = [row for row in judged if row["method"] == name]
-        if rows:
-            methods[name]["quality"] = pool_quality(rows)
-    twin = {clock: _ratio(cell, TWIN, clock, 1.0, settings.blocks) for clock in CLOCKS}
+    cell: CellRecord, judged: list[JudgedAnswer], settings: Settings, main: Clock
+) -> findings.CellFinding:
+    blocks = settings.blocks
+    floors = {clock: _floor(cell, clock, blocks) for clock in _CLOCKS}
+    methods = {
+        name: _untimed(cell, name) or _timed(cell, name, _of(name, judged), floors, blocks, main)
+        for name in settings.curricula
+    }
     pairs = {}
-    if all(methods.get(name, {}).get("status") == "ok" for name in SAME_PROBLEM):
-        a, b = (times(cell, name, main, settings.blocks) for name in SAME_PROBLEM)
-        pairs["/".join(SAME_PROBLEM)] = ratio(a, b, floors[main]).to_dict()
-    source = cell.source
-    return {
-        "name": source.name,
-        "kind": source.kind,
-        "d": source.d,
-        "size": source.size,
-        "floor": floors[main],
-        "floors": floors,
-        "twin": twin[main].to_dict(),
-        "twins": {clock: found.to_dict() for clock, found in twin.items()},
-        "methods": methods,
-        "pairs": pairs,
-        "machine": pool_machine(cell.blocks.values()),
-    }
+    if all(isinstance(methods.get(name), findings.TimedMethod) for name in SAME_PROBLEM):
+        a, b = (times(cell, name, main, blocks) for name in SAME_PROBLEM)
+        pairs["/".join(SAME_PROBLEM)] = ratio(a, b, floors[main])
+    return findings.CellFinding(
+        **cell.stream.model_dump(include={"name", "kind", "d", "size"}),
+        floor=floors[main],
+        twin=_ratio(cell, TWIN, main, 1.0, blocks),
+        methods=methods,
+        pairs=pairs,
+        machine=_disturbance(cell.blocks.values()),
+    )
 
 
-def _summarise_method(
-    cell: Cell, name: str, floors: dict[str, float], settings: Settings, main: str
-) -> dict[str, Any]:
+def _untimed(cell: CellRecord, name: str) -> findings.UntimedMethod | None:
+    """Returns why a curriculum has no times in a cell; None where it has."""
     probe = cell.probes[name]
-    if "failed" in probe:
-        return {"status": "failed", "note": str(probe["failed"])}
-    if "over" in probe:
-        if probe["over"] == "memory":
-            return {"status": "over", "note": "out of memory"}
-        tried = probe["attempted"]
-        where = "" if tried else f"not attempted: over the limit at {probe['over']} already"
-        return {"status": "over", "note": where}
-    broken = {
-        block["failed"][name] for block in cell.blocks.values() if name in block.get("failed", {})
+    if probe.failed is not None:
+        return findings.UntimedMethod(status="failed", note=probe.failed)
+    if probe.over == MEMORY:
+        return findings.UntimedMethod(status="over", note="out of memory")
+    if probe.over is not None:
+        known = "" if probe.attempted else f"not attempted: over the limit at {probe.over} already"
+        return findings.UntimedMethod(status="over", note=known)
+    raised = [block.failed[name] for block in cell.blocks.values() if name in block.failed]
+    return findings.UntimedMethod(status="failed", note=min(raised)) if raised else None
+
+
+def _timed(
+    cell: CellRecord,
+    name: str,
+    judged: list[JudgedAnswer],
+    floors: dict[Clock, float],
+    blocks: int,
+    main: Clock,
+) -> findings.TimedMethod:
+    taken = {clock: seconds(times(cell, name, clock, blocks)) for clock in _CLOCKS}
+    ratios = {
+        clock: None if name == REFERENCE else _ratio(cell, name, clock, floors[clock], blocks)
+        for clock in _CLOCKS
     }
-    if broken:
-        return {"status": "failed", "note": sorted(broken)[0]}
-    found: dict[str, Any] = {"status": "ok", "note": ""}
-    for clock in CLOCKS:
-        found[clock] = seconds(times(cell, name, clock, settings.blocks)).to_dict()
-        if name != REFERENCE:
-            against = _ratio(cell, name, clock, floors[clock], settings.blocks)
-            found[f"{clock}_ratio"] = against.to_dict()
-    found["time"] = found[main]
-    if name != REFERENCE:
-        found["ratio"] = found[f"{main}_ratio"]
-    return found
+    return findings.TimedMethod(
+        **taken,
+        time=taken[main],
+        wall_ratio=ratios["wall"],
+        cpu_ratio=ratios["cpu"],
+        ratio=ratios[main],
+        quality=pool_quality(judged) if judged else None,
+    )
 
 
-def times(cell: Cell, label: str, clock: str, blocks: int) -> Floats:
-    """Returns the seconds per update of one entry, one number per block.
+def times(cell: CellRecord, label: str, clock: Clock, blocks: int) -> Floats:
+    """Returns the seconds per update of one contestant, one number per block.
 
     It is the geometric mean over the block's instances, so that it means the same whether a block
     replays one instance or all: the arithmetic mean of a few instances whose times spread over
     decades is mostly below that of many.
     """
-    done = [cell.blocks[n]["times"][label] for n in sorted(cell.blocks) if n < blocks]
-    return np.array([float(np.exp(np.mean(np.log(found[clock])))) for found in done])
+    found = [cell.blocks[n].times[label] for n in sorted(cell.blocks) if n < blocks]
+    return np.array([stats.gmean(block.wall if clock == "wall" else block.cpu) for block in found])
 
 
-def _floor(cell: Cell, clock: str, blocks: int) -> float:
+def _floor(cell: CellRecord, clock: Clock, blocks: int) -> float:
     return noise_floor(times(cell, REFERENCE, clock, blocks), times(cell, TWIN, clock, blocks))
 
 
-def _ratio(cell: Cell, label: str, clock: str, floor: float, blocks: int) -> Ratio:
+def _ratio(cell: CellRecord, label: str, clock: Clock, floor: float, blocks: int) -> findings.Ratio:
     a, b = times(cell, label, clock, blocks), times(cell, REFERENCE, clock, blocks)
     return ratio(a, b, floor)
 
 
-def summarise_check(cell: Cell, settings: Settings, main: str) -> dict[str, Any]:
-    """Returns what the self-check shows: A/A, and the injected slowdown, by both clocks."""
-    found: dict[str, Any] = {"blocks": settings.check_blocks}
-    for clock in CLOCKS:
-        floor = _floor(cell, clock, settings.check_blocks)
-        again = _ratio(cell, AGAIN, clock, floor, settings.check_blocks)
-        slowed = _ratio(cell, SLOWED, clock, floor, settings.check_blocks)
-        found[clock] = {"floor": floor, "again": again.to_dict(), "slowed": slowed.to_dict()}
-    found |= found[main]
-    found["machine"] = pool_machine(cell.blocks.values())
-    return found
+def summarise_check(cell: CellRecord, settings: Settings, clock: Clock) -> findings.CheckFinding:
+    """Returns what the self-check shows: A/A, and the injected slowdown."""
+    blocks = settings.check_blocks
+    floor = _floor(cell, clock, blocks)
+    return findings.CheckFinding(
+        blocks=blocks,
+        floor=floor,
+        again=_ratio(cell, AGAIN, clock, floor, blocks),
+        slowed=_ratio(cell, SLOWED, clock, floor, blocks),
+        machine=_disturbance(cell.blocks.values()),
+    )
 
 
-def summarise_twins(cells: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Returns how many A/A intervals exclude 1, and whether chance explains that many."""
-    twins = [cell["twin"] for cell in cells]
-    false = sum(twin["outcome"] != Speed.INCONCLUSIVE.value for twin in twins)
+def _summarise_twins(twins: Sequence[findings.Ratio]) -> findings.TwinsFinding:
+    false = sum(twin.outcome is not findings.Speed.INCONCLUSIVE for twin in twins)
     test = stats.binomtest(false, len(twins), 0.05, alternative="greater")
-    return {
-        "cells": len(twins),
-        "false": false,
-        "p_value": float(test.pvalue),
-        "median_floor": float(np.median([max(1 / twin["low"], twin["high"]) for twin in twins])),
-    }
+    return findings.TwinsFinding(
+        cells=len(twins),
+        false=false,
+        p_value=float(test.pvalue),
+        median_floor=float(np.median([max(1 / twin.low, twin.high) for twin in twins])),
+    )
 
 
-def summarise_scaling(cells: Sequence[Cell], settings: Settings, main: str) -> dict[str, Any]:
-    """Returns the fitted exponents of every curriculum."""
-    found: dict[str, Any] = {}
+def _summarise_scaling(
+    cells: Sequence[CellRecord], settings: Settings, main: Clock
+) -> dict[str, findings.ScalingFinding]:
+    found: dict[str, findings.ScalingFinding] = {}
     for name in settings.curricula:
-        mine = [
-            cell
-            for cell in cells
-            if cell.source.kind == "synthetic"
-            and "seconds" in cell.probes[name]
-            and all(name in block["times"] for block in cell.blocks.values())
-        ]
+        mine = [c for c in cells if c.stream.kind == "synthetic" and _untimed(c, name) is None]
         if not mine:
             continue
-        d = np.array([cell.source.d for cell in mine], dtype=np.float64)
-        size = np.array([cell.source.size for cell in mine], dtype=np.float64)
+        d = np.array([cell.stream.d for cell in mine], dtype=np.float64)
+        size = np.array([cell.stream.size for cell in mine], dtype=np.float64)
         taken = np.stack([times(cell, name, main, settings.blocks) for cell in mine], axis=1)
         fit = scaling.fit(d, size, taken)
         if fit is not None:
-            found[name] = fit.to_dict() | {"curve": scaling.curve(d, size, taken).tolist()}
+            found[name] = fit
     return found
 
 
-def judge_cell(cell: Cell) -> list[dict[str, Any]]:
-    """Returns one row per instance and method: gap, budget used, violations, rejection."""
-    rows: list[dict[str, Any]] = []
-    for index, stored in sorted(cell.answers.items()):
-        staying = quality.Answer(**stored["staying"])
-        answers = {
-            name: quality.Answer(**answer) for name, answer in stored.items() if name != "staying"
-        }
-        converging = staying.value >= 0.0
-        gaps = {
-            problem: quality.gaps(answers, staying, problem, converging=converging)
-            for problem in (quality.FORWARD, quality.REVERSE)
-        }
-        for name, answer in answers.items():
-            problem = quality.problem_of(name)
-            assert problem is not None
-            rows.append(
-                {
-                    "cell": cell.source.name,
-                    "instance": index,
-                    "method": name,
-                    "problem": problem,
-                    "converging": converging,
-                    "gap": gaps[problem][name],
-                    "budget": quality.budget(answer, problem),
-                    "over_budget": quality.over_budget(answer, problem),
-                    "value": answer.value,
-                    "short": quality.short_of_value(answer, converging=converging),
-                    "rejected": not answer.accepted,
-                    "iterations": answer.iterations,
-                    "case": f"{answer.step}: {answer.case}",
-                }
-            )
-    return rows
-
-
-def pool_quality(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Returns the quality of one method over several instances."""
-    gaps = np.array([row["gap"] for row in rows], dtype=np.float64)
-    scored = gaps[np.isfinite(gaps)]
-    budgets = np.array([row["budget"] for row in rows])
-    return {
-        "problem": rows[0]["problem"],
-        "updates": len(rows),
-        "scored": len(scored),
-        "gap_median": float(np.median(scored)) if len(scored) else None,
-        "gap_worst": float(scored.max()) if len(scored) else None,
-        "budget_median": float(np.median(budgets)),
-        "budget_worst": float(budgets.max()),
-        "over_budget": sum(row["over_budget"] for row in rows),
-        "short": sum(row["short"] for row in rows),
-        "infeasible": sum(row["over_budget"] or row["short"] for row in rows),
-        "converging": sum(row["converging"] for row in rows),
-        "value_worst": min((row["value"] for row in rows if row["converging"]), default=None),
-        "rejected": sum(row["rejected"] for row in rows),
-        "iterations": float(np.mean([row["iterations"] for row in rows])),
-    }
-
-
-def pool_machine(blocks: Iterable[dict[str, Any]]) -> dict[str, float]:
+def _disturbance(blocks: Iterable[BlockRecord]) -> findings.Disturbance:
     """Returns the mean load, the largest stolen share and all preemptions of several blocks."""
-    states = [block["machine"] for block in blocks]
-    load = [state["load"][0] for state in states if state.get("load")]
-    return {
-        "load": round(float(np.mean(load)), 2) if load else math.nan,
-        "steal": max((state.get("steal", 0.0) for state in states), default=0.0),
-        "preemptions": sum(state["preemptions"] for state in states),
-    }
-
-
-def self_paced(names: Iterable[str]) -> list[str]:
-    """Returns the self-paced among some curricula, which alone solve a problem."""
-    return [name for name in names if curricula.get(name).capabilities.self_paced]
+    states = [block.machine for block in blocks]
+    load = [state.load[0] for state in states if state.load]
+    return findings.Disturbance(
+        load=round(float(np.mean(load)), 2) if load else math.nan,
+        steal=max((state.steal for state in states), default=0.0),
+        preemptions=sum(state.preemptions for state in states),
+    )

@@ -12,7 +12,7 @@ the passes of one half, averaged over the two halves.
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter_ns, process_time_ns
@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from pacebench import curricula
+from pacebench.harness.overhead.findings import StoredRecord
 from pacebench.harness.overhead.instances import Floats, Instance
 
 MAXIMUM_PASSES = 100
@@ -31,8 +32,8 @@ WARM = 3
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One contestant: a curriculum under a label of its own.
+class Contestant:
+    """A curriculum under a label.
 
     Attributes:
         label: What tables call it; the same curriculum may stand under two.
@@ -45,15 +46,9 @@ class Entry:
     curriculum: str
     slowdown: float = 1.0
 
-    @property
-    def is_twin(self) -> bool:
-        """Whether the curriculum stands here under another name than its own."""
-        return self.label != self.curriculum
 
-
-@dataclass(frozen=True)
-class Times:
-    """Seconds of one entry, per instance.
+class BlockTimes(StoredRecord):
+    """Seconds of one contestant in one block, per instance, to five digits.
 
     Attributes:
         wall: By `perf_counter`.
@@ -61,19 +56,19 @@ class Times:
         passes: Timed updates per instance in either half.
     """
 
-    wall: Floats
-    cpu: Floats
+    wall: tuple[float, ...]
+    cpu: tuple[float, ...]
     passes: int
 
 
 class Replay:
     """One curriculum, ready to make the update of each instance again and again."""
 
-    def __init__(self, entry: Entry, instances: Sequence[Instance]) -> None:
-        self.entry = entry
+    def __init__(self, contestant: Contestant, instances: Sequence[Instance]) -> None:
+        self.contestant = contestant
         self._cases = []
         for instance in instances:
-            curriculum = instance.make(entry.curriculum)
+            curriculum = instance.make(contestant.curriculum)
             self._cases.append((curriculum, curriculum.state_dict(), instance))
 
     def __len__(self) -> int:
@@ -90,7 +85,7 @@ class Replay:
         """Makes one update; returns its nanoseconds by the wall clock and of CPU time."""
         curriculum, state, instance = self._cases[index]
         curriculum.load_state_dict(state)
-        contexts, values, slowdown = instance.contexts, instance.values, self.entry.slowdown
+        contexts, values, slowdown = instance.contexts, instance.values, self.contestant.slowdown
         # The wall clock is read innermost: reading the CPU clock is a system call.
         cpu = process_time_ns()
         started = perf_counter_ns()
@@ -144,29 +139,29 @@ def time_block(
     passes: Mapping[str, int],
     rng: np.random.Generator,
     quick: Collection[str] = (),
-    passed: Callable[[str], None] = lambda label: None,
-) -> dict[str, Times]:
-    """Times every entry of one block, warmed up already, in the present process.
+) -> dict[str, BlockTimes]:
+    """Times every contestant of one block, warmed up already, in the present process.
 
     Args:
         replays: By label.
         passes: How many passes each makes in either half.
         rng: Decides the order.
         quick: Labels whose passes begin with untimed updates.
-        passed: Hears of each pass done.
     """
     taken: dict[str, list[Floats]] = {label: [] for label in replays}
     with _no_collection():
         for labels in schedule(passes, rng):
             for label in labels:
                 taken[label].append(replays[label].run(warm=label in quick))
-                passed(label)
             gc.collect()
     times = {}
     for label, runs in taken.items():
         halves = np.array(runs).reshape(2, passes[label], -1, 2) * 1e-9
-        wall, cpu = np.median(halves, axis=1).mean(axis=0).T
-        times[label] = Times(wall, cpu, passes[label])
+        wall, cpu = (
+            tuple(float(f"{x:.5g}") for x in clock)
+            for clock in np.median(halves, axis=1).mean(axis=0).T
+        )
+        times[label] = BlockTimes(wall=wall, cpu=cpu, passes=passes[label])
     return times
 
 

@@ -1,4 +1,4 @@
-"""A figure in the making: one size, one typeface, and a note of what each drawn thing means."""
+"""What figures are drawn on: one style for all, and a note of what each drawn thing stands for."""
 
 from __future__ import annotations
 
@@ -88,8 +88,15 @@ class Figure:
                 (folder / f"{self.name}{suffix}").write_bytes(content)
 
 
+def handle(style: Style) -> Line2D:
+    """Returns the line that stands for a curriculum in a legend."""
+    return Line2D(
+        [], [], color=style.colour, linestyle=style.line, marker=style.marker, markersize=4.5
+    )
+
+
 class Canvas:
-    """Draws one figure; use as a context manager so that our settings stay ours."""
+    """Draws one figure, as a context manager: matplotlib's settings are changed only inside it."""
 
     def __init__(
         self,
@@ -133,15 +140,13 @@ class Canvas:
         for artist in [artists] if isinstance(artists, Artist) else artists:
             gid = f"mark-{len(self._marks)}"
             artist.set_gid(gid)
-            self._marks[gid] = Mark(None if style is None else style.index, tip)
+            method = {} if style is None else {"data-method": str(style.index)}
+            self._marks[gid] = method | ({"data-tip": tip} if tip else {})
 
     def legend(self, labels: Iterable[str], axes: Axes | None = None, **options: Any) -> None:
         """Adds a legend of curricula under the axes, each entry marked as its curriculum."""
         chosen = [self.styles[label] for label in labels]
-        handles = [
-            Line2D([], [], color=s.colour, linestyle=s.line, marker=s.marker, markersize=4.5)
-            for s in chosen
-        ]
+        handles = [handle(style) for style in chosen]
         columns = min(len(chosen), 3 if max(len(s.short) for s in chosen) < 16 else 2)
         placed: dict[str, Any] = {"loc": "outside lower center", "ncols": columns, **options}
         rows = -(-len(chosen) // columns)
@@ -151,11 +156,10 @@ class Canvas:
             self.figure.set_size_inches(width, height + 0.19 * (rows - 2))
         where = self.figure if axes is None else axes
         legend: Legend = where.legend(handles, [s.short for s in chosen], **placed)
-        for handle, text, style in zip(
-            legend.legend_handles, legend.get_texts(), chosen, strict=True
-        ):
-            if handle is not None:
-                self.mark([handle, text], style, style.label)
+        entries = zip(legend.legend_handles, legend.get_texts(), chosen, strict=True)
+        for drawn, text, style in entries:
+            if drawn is not None:
+                self.mark([drawn, text], style, style.label)
 
     def finish(self, caption: str) -> Figure:
         """Renders the figure."""

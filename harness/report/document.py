@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar
+from dataclasses import dataclass
 
 from pacebench.harness.report.canvas import Figure
 from pacebench.harness.report.tables import Table
@@ -14,7 +13,6 @@ from pacebench.harness.report.tables import Table
 class Text:
     """A paragraph."""
 
-    kind: ClassVar[str] = "text"
     text: str
 
 
@@ -22,15 +20,13 @@ class Text:
 class Heading:
     """A heading inside a section."""
 
-    kind: ClassVar[str] = "heading"
     text: str
 
 
 @dataclass(frozen=True)
 class Warned:
-    """Something the reader must not miss."""
+    """A warning, with the reasons for it if there are several."""
 
-    kind: ClassVar[str] = "warning"
     text: str
     items: Sequence[str] = ()
 
@@ -54,25 +50,22 @@ class Claim:
 
 @dataclass(frozen=True)
 class Claims:
-    """The claims."""
+    """A list of claims."""
 
-    kind: ClassVar[str] = "claims"
     claims: Sequence[Claim]
 
 
 @dataclass(frozen=True)
 class Listing:
-    """Plain points."""
+    """A list of sentences."""
 
-    kind: ClassVar[str] = "list"
     items: Sequence[str]
 
 
 @dataclass(frozen=True)
 class Pairs:
-    """Terms and what they are."""
+    """A list of terms, each with its value."""
 
-    kind: ClassVar[str] = "pairs"
     pairs: Sequence[tuple[str, str]]
 
 
@@ -80,7 +73,6 @@ class Pairs:
 class TableBlock:
     """A table."""
 
-    kind: ClassVar[str] = "table"
     table: Table
 
 
@@ -88,7 +80,6 @@ class TableBlock:
 class Figures:
     """Figures side by side, as far as the page is wide."""
 
-    kind: ClassVar[str] = "figures"
     figures: Sequence[Figure]
 
 
@@ -101,7 +92,7 @@ class Section:
 
     name: str
     title: str
-    blocks: Sequence[Block] = field(default_factory=tuple)
+    blocks: Sequence[Block] = ()
 
 
 @dataclass(frozen=True)

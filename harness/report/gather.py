@@ -1,53 +1,40 @@
-"""From a results folder to the view: load, score, analyse, and read the diary."""
+"""From a results folder to the report's data: load, score, analyse, and read the ledger."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from pacebench import envs
 from pacebench.envs.setup import Setup
+from pacebench.harness.analysis import freeze, scores
 from pacebench.harness.analysis.bridge import run_table, specification
 from pacebench.harness.analysis.deviations import deviations
 from pacebench.harness.analysis.freeze import PlanHistory
-from pacebench.harness.analysis.history import History
-from pacebench.harness.analysis.scores import (
-    UNRESOLVED,
-    ResultFrames,
-    planned,
-    scale_of,
-    score_runs,
-    target_curves,
-)
+from pacebench.harness.analysis.history import History, history_of
 from pacebench.harness.analysis.units import Units
+from pacebench.harness.report import words
 from pacebench.harness.report.data import ReportData
 from pacebench.harness.seeding import StudyRole, study_sequence
 from pacebench.harness.statistics.analysis import analyse
-from pacebench.harness.store.ledger import now
+from pacebench.harness.store import provenance
+from pacebench.harness.store.ledger import Ledger, now
 from pacebench.harness.store.load import Results
-from pacebench.harness.store.manifest import Manifest
-from pacebench.harness.store.provenance import (
-    REPORT_PACKAGES,
-    code_words,
-    package_versions,
-    provenance,
-    version_words,
-)
-from pacebench.harness.study.expand import setup_digest
+from pacebench.harness.store.manifest import study_of
+from pacebench.harness.store.study_files import StudyFiles
+from pacebench.harness.study.fingerprint import other_code
 from pacebench.harness.study.models import Study
 from pacebench.harness.tuning.record import TuningRecord, read_record
 
 
 def report_data(
-    results: ResultFrames,
+    results: scores.ResultFrames,
     study: Study,
     setups: Mapping[str, Setup],
     *,
     frozen: PlanHistory | None = None,
     history: History | None = None,
-    provenance: Sequence[tuple[str, str]] = (),
-    notes: Sequence[str] = (),
-    tuning: TuningRecord | None = None,
 ) -> ReportData:
     """Scores and analyses loaded results.
 
@@ -56,33 +43,29 @@ def report_data(
         study: The study they belong to.
         setups: Its setups, with anchors.
         frozen: The frozen plan, if there is one.
-        history: What the diary says.
-        provenance: Terms and values to print.
-        notes: Sentences about the data that the reader must know.
-        tuning: What tuning found, where methods were tuned.
+        history: What the ledger says.
 
     Raises:
         UserError: The results contradict the study, or cannot be analysed.
     """
     history = history or History()
-    scales = {name: scale_of(setups[name], study.statistics.floor) for name in study.setups}
-    curves = target_curves(results, study, scales)
-    runs = scored = score_runs(results, study, scales, curves)
+    scales = {name: scores.scale_of(setups[name], study.statistics.floor) for name in study.setups}
+    curves = scores.target_curves(results, study, scales)
+    runs = scored = scores.score_runs(results, study, scales, curves)
     updates = results.updates
     if "current" in updates:
         updates = updates[updates["current"]].reset_index(drop=True)
     updates = updates.astype({"label": object, "setup": object})
-    manifest = [(label, s, i) for s in study.setups for label in study.labels
-                for i in range(study.seeds.count)]  # fmt: skip
-    looks = history.looks
-    compared = study
+    observations = [(label, setup, i) for setup in study.setups for label in study.labels
+                    for i in range(study.seeds.count)]  # fmt: skip
+    looks, compared = history.looks, study
     units = Units.of(study)
     if units is not None:
         compared = units.study
         scored, curves = units.scored(runs, study.budget), units.curves(curves)
         updates = units.updates(updates, study)
-        manifest = units.planned(study)
-        # The diary counts runs; once all are known, so are all searches.
+        observations = units.planned(study)
+        # The ledger counts runs; once all are known, so are all searches.
         looks = tuple(n for n in looks if n < study.seeds.count)
     spec = specification(
         compared,
@@ -95,7 +78,7 @@ def report_data(
         run_table(scored),
         spec,
         study_sequence(study.seeds.root, StudyRole.BOOTSTRAP, 0),
-        manifest=manifest,
+        manifest=observations,
         looks_taken=looks,
         deviations=deviations(frozen, study, results.runs, history),
     )
@@ -108,27 +91,33 @@ def report_data(
         scored=scored,
         curves=curves,
         updates=updates,
-        retired=len(results.runs) - len(planned(results.runs)),
+        retired=len(results.runs) - len(scores.planned(results.runs)),
         analysis=analysis,
         frozen=frozen,
         history=history,
-        provenance=provenance,
-        notes=notes,
-        tuning=tuning,
     )
 
 
-def setups_of(study: Study, manifest: Manifest) -> tuple[dict[str, Setup], list[str]]:
-    """Returns the study's setups, and a sentence about each that has changed since it was run."""
-    found = {name: envs.setup(name) for name in study.setups}
-    used = {cell.setup: cell.setup_digest for cell in manifest.cells.values()}
-    notes = [
-        f"The setup {name} has changed since these runs were made; run the study again to compare "
-        "like with like."
-        for name in study.setups
-        if name in used and used[name] != setup_digest(name)
+def gather(root: Path, results: Results, ledger: Ledger) -> ReportData:
+    """Returns the data of a results folder, with its provenance and what the reader must know."""
+    manifest, history = results.manifest, history_of(ledger)
+    study = study_of(manifest)
+    changed = [
+        f"Made by other code than is installed: {change}."
+        for change in other_code(manifest.current_cells())
     ]
-    return found, notes
+    damaged = [
+        f"Run {run_id} is on disk but not to be trusted and counts as missing: {reason}."
+        for run_id, reason in sorted(results.problems.items())
+    ]
+    tuning, lacking = tuning_of(study, StudyFiles(root).folder)
+    setups = {name: envs.setup(name) for name in study.setups}
+    return replace(
+        report_data(results, study, setups, frozen=freeze.load(root), history=history),
+        provenance=_provenance(results, ledger.path.name, history),
+        notes=[*changed, *damaged, *lacking],
+        tuning=tuning,
+    )
 
 
 def tuning_of(study: Study, root: Path) -> tuple[TuningRecord | None, list[str]]:
@@ -152,38 +141,28 @@ def tuning_of(study: Study, root: Path) -> tuple[TuningRecord | None, list[str]]
     return None, [f"What tuning cost and how it went cannot be shown: {said}."]
 
 
-def look_of(view: ReportData) -> list[int]:
-    """Returns the numbers of runs per cell that this report has looked at: fewest and most."""
-    known = view.runs["how"] != UNRESOLVED
-    counts = known.groupby([view.runs["label"], view.runs["setup"]]).sum()
-    return sorted({int(counts.min()), int(counts.max())})
-
-
-def provenance_of(results: Results, ledger_path: Path, history: History) -> list[tuple[str, str]]:
+def _provenance(results: Results, ledger: str, history: History) -> list[tuple[str, str]]:
     """Returns where results and report come from; the only part of a report that may change."""
     manifest = results.manifest
     rows = [("digest of the study file", manifest.plan_digest)]
     for change in manifest.history:
-        rows.append(
-            (
-                f"runs planned {change.time}",
-                f"{change.added} added, {change.retired} retired; code "
-                f"{code_words(change.provenance)}",
-            )
-        )
-    asked = planned(results.runs)
+        code = provenance.code_words(change.provenance)
+        said = f"{change.added} added, {change.retired} retired; code {code}"
+        rows.append((f"runs planned {change.time}", said))
+    asked = scores.planned(results.runs)
     for column in ("code", "versions", "hardware"):
         for text, runs in asked[column].dropna().astype(str).value_counts().items():
-            several = "s" if runs > 1 else ""
-            rows += [(f"{column} of {runs} run{several}", str(text))] if text else []
+            rows += [(f"{column} of {words.plural(runs, 'run')}", str(text))] if text else []
     for setup in dict.fromkeys(asked["setup"]):
-        cells = {cell for cell, known in manifest.cells.items() if known.setup == setup}
         hashes = {
-            manifest.evaluation_hashes[cell] for cell in cells & manifest.evaluation_hashes.keys()
+            manifest.evaluation_hashes[name]
+            for name, cell in manifest.cells.items()
+            if cell.setup == setup and name in manifest.evaluation_hashes
         }
         rows += [(f"held-out contexts of {setup}", f"SHA-256 {found}") for found in sorted(hashes)]
-    here = provenance()
-    versions = version_words({"versions": package_versions(REPORT_PACKAGES)})
-    rows.append(("report", f"{now()}; code {code_words(here)}; {versions}"))
-    rows.append(("earlier reports", f"{history.reports} (in {ledger_path.name})"))
+    packages = provenance.package_versions(provenance.REPORT_PACKAGES)
+    code = provenance.code_words(provenance.provenance())
+    made = f"{now()}; code {code}; {provenance.version_words({'versions': packages})}"
+    rows.append(("report", made))
+    rows.append(("earlier reports", f"{history.reports} (in {ledger})"))
     return rows

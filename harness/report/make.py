@@ -6,24 +6,17 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from pacebench.harness.analysis import freeze
-from pacebench.harness.analysis.history import REPORT_EVENT, history_of
+from pacebench.harness.analysis.history import REPORT_EVENT
+from pacebench.harness.analysis.scores import UNRESOLVED
 from pacebench.harness.errors import UserError
 from pacebench.harness.report.data import ReportData
 from pacebench.harness.report.document import Document
-from pacebench.harness.report.gather import (
-    look_of,
-    provenance_of,
-    report_data,
-    setups_of,
-    tuning_of,
-)
+from pacebench.harness.report.gather import gather
 from pacebench.harness.report.render import markdown, page
 from pacebench.harness.report.sections.order import document
 from pacebench.harness.store.files import make_folder, storage, write_atomic
 from pacebench.harness.store.ledger import Ledger
 from pacebench.harness.store.load import load_results
-from pacebench.harness.store.manifest import study_of
 from pacebench.harness.store.study_files import StudyFiles
 
 FOLDER = "report"
@@ -64,46 +57,24 @@ def report(path: Path | str, out: Path | str | None = None, *, svg: bool = True)
         UserError: There are no results, or they cannot be analysed.
     """
     root = Path(path)
-    results = load_results(root)
-    study = study_of(results.manifest)
-    ledger = Ledger(root)
-    history = history_of(ledger)
-    setups, notes = setups_of(study, results.manifest)
-    notes += [
-        f"Run {run_id} is on disk but not to be trusted and counts as missing: {reason}."
-        for run_id, reason in sorted(results.problems.items())
-    ]
-    home = StudyFiles(root).folder
-    tuning, lacking = tuning_of(study, home)
-    notes += lacking
-    view = report_data(
-        results,
-        study,
-        setups,
-        frozen=freeze.load(root),
-        history=history,
-        provenance=provenance_of(results, ledger.path, history),
-        notes=notes,
-        tuning=tuning,
-    )
-    look = look_of(view)
-    if look == [0]:
-        damaged = (
-            f" ({len(results.problems)} are on disk but damaged: "
-            f"{next(iter(results.problems.values()))})"
-            if results.problems
-            else ""
-        )
-        raise UserError(f"{root}: no run has finished yet{damaged}; run the study first.")
+    results, ledger = load_results(root), Ledger(root)
+    data = gather(root, results, ledger)
+    known = data.runs["how"] != UNRESOLVED
+    counts = known.groupby([data.runs["label"], data.runs["setup"]]).sum()
+    if not counts.any():
+        reasons = list(results.problems.values())
+        some = f" ({len(reasons)} are on disk but damaged: {reasons[0]})" if reasons else ""
+        raise UserError(f"{root}: no run has finished yet{some}; run the study first.")
     # Noted before it is written: a report that fails half-way has been a look all the same.
+    look = sorted({int(counts.min()), int(counts.max())})
     ledger.append(REPORT_EVENT, runs_known=look, plan=results.manifest.plan_digest)
-    made = document(view)
-    folder = home / FOLDER if out is None else Path(out)
-    write(made, view, folder, svg=svg)
-    return Report(folder, view, made)
+    made = document(data)
+    folder = StudyFiles(root).folder / FOLDER if out is None else Path(out)
+    write(made, data, folder, svg=svg)
+    return Report(folder, data, made)
 
 
-def write(made: Document, view: ReportData, folder: Path, *, svg: bool = True) -> None:
+def write(made: Document, data: ReportData, folder: Path, *, svg: bool = True) -> None:
     """Writes a document's files, replacing those of an earlier report.
 
     Raises:
@@ -120,4 +91,4 @@ def write(made: Document, view: ReportData, folder: Path, *, svg: bool = True) -
             figure.write(folder / "figures", svg=svg)
     write_atomic(folder / "report.md", markdown(made).encode())
     # The page comes last: whoever finds it finds everything it links to.
-    write_atomic(folder / "index.html", page(made, view.styles, svg=svg).encode())
+    write_atomic(folder / "index.html", page(made, data.styles, svg=svg).encode())

@@ -11,6 +11,8 @@ import hashlib
 from collections import Counter
 from dataclasses import dataclass
 
+from matplotlib.colors import to_hex, to_rgb
+
 from pacebench.harness.study.models import Study
 
 # Controls are muted, the closed forms warm, the numerical baselines blue.
@@ -93,8 +95,8 @@ def styles(study: Study) -> dict[str, Style]:
             index=i,
             label=entry.shown,
             name=entry.name,
-            colour=_shade(_readable(colour, LIGHT_PAGE), repeat, LIGHT_PAGE),
-            dark=_shade(_readable(colour, DARK_PAGE), repeat, DARK_PAGE),
+            colour=_on_page(colour, repeat, LIGHT_PAGE),
+            dark=_on_page(colour, repeat, DARK_PAGE),
             marker=_MARKERS[i % len(_MARKERS)],
             dash=_DASHES[i % len(_DASHES)],
         )
@@ -105,33 +107,27 @@ def _colour(name: str, taken: set[str]) -> str:
     if name in _COLOURS:
         return _COLOURS[name]
     outside = sorted(taken - set(_COLOURS))
-    start = int(hashlib.sha256(name.encode()).hexdigest(), 16)
     # Two outside names of one study must differ even where their hashes agree.
     shift = sum(_slot(other) == _slot(name) for other in outside[: outside.index(name)])
-    return _SPARE[(start + shift) % len(_SPARE)]
+    return _SPARE[(_slot(name) + shift) % len(_SPARE)]
 
 
 def _slot(name: str) -> int:
     return int(hashlib.sha256(name.encode()).hexdigest(), 16) % len(_SPARE)
 
 
-def _shade(colour: str, repeat: int, page: str) -> str:
-    """Returns a further shade of a colour, for a curriculum that is there with other options.
+def _on_page(colour: str, repeat: int, page: str) -> str:
+    """Returns a colour that stands out from the page, moved away from it as far as that takes.
 
-    Away from the page, so that every shade stands out from it more than the one before.
+    A curriculum that is there again with other options gets a further shade, even farther away.
     """
-    return _hex(_moved(_rgb(colour), 1 - 0.55**repeat, page))
-
-
-def _readable(colour: str, page: str) -> str:
-    """Returns the colour, moved away from the page until it stands out."""
-    rgb = _rgb(colour)
+    rgb = to_rgb(colour)
     for _ in range(20):
-        lighter, darker = sorted((_luminance(_hex(rgb)), _luminance(page)), reverse=True)
+        lighter, darker = sorted((_luminance(to_hex(rgb)), _luminance(page)), reverse=True)
         if (lighter + 0.05) / (darker + 0.05) >= _CONTRAST[page]:
             break
         rgb = _moved(rgb, 0.08, page)
-    return _hex(rgb)
+    return to_hex(_moved(to_rgb(to_hex(rgb)), 1 - 0.55**repeat, page))
 
 
 def _moved(rgb: _Colour, share: float, page: str) -> _Colour:
@@ -141,15 +137,6 @@ def _moved(rgb: _Colour, share: float, page: str) -> _Colour:
     return red, green, blue
 
 
-def _rgb(colour: str) -> _Colour:
-    red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    return red, green, blue
-
-
-def _hex(rgb: _Colour) -> str:
-    return "#" + "".join(f"{round(255 * min(max(c, 0.0), 1.0)):02x}" for c in rgb)
-
-
 def _luminance(colour: str) -> float:
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in _rgb(colour)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

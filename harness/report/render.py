@@ -11,23 +11,12 @@ from importlib import resources
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from pacebench.harness.report.document import (
-    Block,
-    Claims,
-    Document,
-    Figures,
-    Heading,
-    Listing,
-    Pairs,
-    TableBlock,
-    Text,
-    Warned,
-)
+from pacebench.harness.report import document as doc
 from pacebench.harness.report.palette import DARK_PAGE, Style
 from pacebench.harness.report.tables import escape_markdown
 
 
-def page(document: Document, styles: Mapping[str, Style], *, svg: bool = True) -> str:
+def page(document: doc.Document, styles: Mapping[str, Style], *, svg: bool = True) -> str:
     """Returns the HTML page: no request leaves it, and what users wrote stays text.
 
     Args:
@@ -41,13 +30,9 @@ def page(document: Document, styles: Mapping[str, Style], *, svg: bool = True) -
         loader=FunctionLoader(_part), autoescape=True, undefined=StrictUndefined
     )
     environment.filters["prose"] = _prose
+    environment.filters["kind"] = lambda block: type(block).__name__
     return environment.get_template("index.html").render(
-        title=document.title,
-        question=document.question,
-        facts=document.facts,
-        exploratory=document.exploratory,
-        strength=document.strength,
-        sections=document.sections,
+        **vars(document),
         styles=styles,
         svg=svg,
         style=_part("style.css"),
@@ -67,7 +52,7 @@ def _part(name: str) -> str:
     return (resources.files("pacebench.harness.report") / "page" / name).read_text(encoding="utf-8")
 
 
-def markdown(document: Document) -> str:
+def markdown(document: doc.Document) -> str:
     """Returns the report as Markdown, with links to the figures' files."""
     lines = [f"# {escape_markdown(document.title)}", "", escape_markdown(document.question), ""]
     facts = [escape_markdown(fact) for fact in document.facts]
@@ -81,24 +66,24 @@ def markdown(document: Document) -> str:
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
-def _lines(block: Block) -> Iterator[str]:
+def _lines(block: doc.Block) -> Iterator[str]:
     match block:
-        case Text(text):
+        case doc.Text(text):
             yield escape_markdown(text)
-        case Heading(text):
+        case doc.Heading(text):
             yield f"### {escape_markdown(text)}"
-        case Warned(text, items):
+        case doc.Warned(text, items):
             yield f"> **{escape_markdown(text)}**"
             yield from (f"> - {escape_markdown(item)}" for item in items)
-        case Claims(claims):
+        case doc.Claims(claims):
             for claim in claims:
                 said = f"{claim.sentence} ({claim.strength})" if claim.strength else claim.sentence
                 yield f"- **{escape_markdown(claim.word)}** {escape_markdown(said)}"
-        case Listing(items):
+        case doc.Listing(items):
             yield from (f"- {escape_markdown(item)}" for item in items)
-        case Pairs(pairs):
+        case doc.Pairs(pairs):
             yield from (f"- {escape_markdown(a)}: {escape_markdown(b)}" for a, b in pairs)
-        case TableBlock(table):
+        case doc.TableBlock(table):
             if table.title:
                 yield from (f"### {escape_markdown(table.title)}", "")
             if table.folded:
@@ -108,7 +93,7 @@ def _lines(block: Block) -> Iterator[str]:
                 yield table.markdown()
             if table.caption:
                 yield from ("", escape_markdown(table.caption))
-        case Figures(figures):
+        case doc.Figures(figures):
             for figure in figures:
                 yield f"![{escape_markdown(figure.title)}](figures/{figure.name}.png)"
                 yield ""

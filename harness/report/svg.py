@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 _SVG = "http://www.w3.org/2000/svg"
 _XLINK = "http://www.w3.org/1999/xlink"
@@ -15,25 +14,13 @@ BACKGROUND = "figure-background"
 ET.register_namespace("", _SVG)
 
 
-@dataclass(frozen=True)
-class Mark:
-    """What a drawn thing stands for.
-
-    Attributes:
-        method: Index of its curriculum, if it belongs to one.
-        tip: What hovering over it says.
-    """
-
-    method: int | None
-    tip: str = ""
+# What the page is told of a drawn thing, as attributes of its element: `data-method`, the index of
+# its curriculum, and `data-tip`, what hovering over it says.
+Mark = Mapping[str, str]
 
 
 def inline(
-    text: str,
-    prefix: str,
-    marks: Mapping[str, Mark],
-    colours: Mapping[str, str],
-    title: str,
+    text: str, prefix: str, marks: Mapping[str, Mark], colours: Mapping[str, str], title: str
 ) -> str:
     """Returns the SVG element to be put into a page.
 
@@ -47,15 +34,13 @@ def inline(
     # The document type names a remote file, and nothing of the page may point outside.
     text = re.sub(r"<!DOCTYPE[^>]*>", "", text, count=1)
     root = ET.fromstring(text)
-    for metadata in root.findall(f"{{{_SVG}}}metadata"):
-        root.remove(metadata)
     root.attrib.pop("width", None)
     root.attrib.pop("height", None)
     root.set("role", "img")
     root.set("aria-label", title)
     for parent in root.iter():
         for child in list(parent):
-            if child.get("id") == BACKGROUND:
+            if child.tag == f"{{{_SVG}}}metadata" or child.get("id") == BACKGROUND:
                 parent.remove(child)
     for element in root.iter():
         _rewrite(element, prefix, marks, colours)
@@ -67,12 +52,8 @@ def _rewrite(
 ) -> None:
     name = element.get("id")
     if name is not None:
-        mark = marks.get(name)
-        if mark is not None:
-            if mark.method is not None:
-                element.set("data-method", str(mark.method))
-            if mark.tip:
-                element.set("data-tip", mark.tip)
+        for key, value in marks.get(name, {}).items():
+            element.set(key, value)
         element.set("id", f"{prefix}-{name}")
     for key in ("href", f"{{{_XLINK}}}href"):
         link = element.get(key)

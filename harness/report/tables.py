@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pacebench.harness.statistics.interval import Interval
+
 MISSING = "–"
 MINUS = "−"
 
@@ -36,6 +38,16 @@ class Column:
     kind: str = "text"
     where: str = "both"
 
+    @staticmethod
+    def interval(key: str, heading: str, show: Show) -> list[Column]:
+        """Returns the columns of an interval: both ends as one to show, and each for the CSV."""
+        ends = [Column(end, "", where="csv") for end in _ends(key)]
+        return [Column(key, heading, span(show), number=True, where="shown"), *ends]
+
+
+# The columns that say which cell of the study a row is about.
+CELL = (Column("setup", "setup"), Column("method", "curriculum", kind="method"))
+
 
 @dataclass(frozen=True)
 class TableCell:
@@ -57,6 +69,8 @@ class Table:
         columns: The columns.
         rows: Raw values by column key.
         folded: Whether the page hides it behind a click.
+        optional: Keys of columns that are left out, with all that belongs to them (`<key>_…`),
+            where no row fills them.
     """
 
     name: str
@@ -65,19 +79,25 @@ class Table:
     columns: Sequence[Column]
     rows: Sequence[Mapping[str, Any]]
     folded: bool = False
+    optional: Sequence[str] = ()
+
+    @property
+    def kept(self) -> list[Column]:
+        """The columns without those optional ones that no row fills."""
+        empty = [k for k in self.optional if all(row.get(k) in (None, "") for row in self.rows)]
+        related = tuple(f"{key}_" for key in empty)
+        return [c for c in self.columns if c.key not in empty and not c.key.startswith(related)]
 
     @property
     def visible(self) -> list[Column]:
         """The columns that are shown."""
-        return [column for column in self.columns if column.where != "csv"]
+        return [column for column in self.kept if column.where != "csv"]
 
     def cells(self) -> list[list[TableCell]]:
         """Returns the shown cells row by row."""
+        columns = self.visible
         return [
-            [
-                TableCell(shown(c, row.get(c.key)), _sort_key(row.get(c.key)), c)
-                for c in self.visible
-            ]
+            [TableCell(shown(c, row.get(c.key)), _sort_key(row.get(c.key)), c) for c in columns]
             for row in self.rows
         ]
 
@@ -90,7 +110,7 @@ class Table:
         """Returns raw values, comma-separated; what is missing is empty."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
-        keys = [column.key for column in self.columns if column.where != "shown"]
+        keys = [column.key for column in self.kept if column.where != "shown"]
         writer.writerow(keys)
         writer.writerows([_raw(row.get(key)) for key in keys] for row in self.rows)
         return out.getvalue()
@@ -117,6 +137,18 @@ class Table:
             for row in self.cells()
         ]
         return "\n".join([head, rule, *rows])
+
+
+def interval_cells(key: str, interval: Interval | None) -> dict[str, Any]:
+    """Returns an interval as a row holds it for `Column.interval`."""
+    ends = (None, None) if interval is None else (interval.low, interval.high)
+    return {key: None if interval is None else ends, **dict(zip(_ends(key), ends, strict=True))}
+
+
+def _ends(key: str) -> tuple[str, str]:
+    """Returns the ends' keys: `low` and `high` of `interval`, `auc_low`, … of `auc_interval`."""
+    stem = key.removesuffix("interval").removesuffix("_")
+    return (f"{stem}_low", f"{stem}_high") if stem else ("low", "high")
 
 
 def shown(column: Column, value: Any) -> str:

@@ -23,6 +23,7 @@ from pacebench.harness.runner.interrupt import Interrupt
 from pacebench.harness.runner.leases import Leases
 from pacebench.harness.runner.packing import is_batched, pack
 from pacebench.harness.store.store import RunStore
+from pacebench.harness.study.fingerprint import other_code
 from pacebench.harness.study.specs import Cell, PlannedRun
 
 if TYPE_CHECKING:
@@ -143,17 +144,22 @@ def make_runs(
     began = time.monotonic()
     _check(options)
     store = RunStore(root)
+    before = store.manifest()
     manifest = store.extend_manifest(name, plan, runs, evaluated)
     store.ledger.append("run", executor=options.executor, plan=manifest.plan_digest)
     logs.file_orphans(
         store, (holder.facts.get("attempt", "") for holder in Leases(store.root).live().values())
     )
     display = options.display or _default_display()
+    for change in (
+        other_code(before.cells[entry.cell] for entry in before.current()) if before else ()
+    ):
+        display.say(f"Runs made by other code stay listed, and are made again: {change}.")
     # Two labels may stand for the same run.
     asked = {run.run_id: run for run in reversed(runs)}
     ids = list(dict.fromkeys(run.run_id for run in runs))
     statuses = _settled(store, ids, options, display)
-    before = len(statuses)
+    settled = len(statuses)
     missing = [asked[run_id] for run_id in ids if run_id not in statuses]
     interrupt = Interrupt()
     problem, workers, accounts = "", 0, Accounts()
@@ -187,7 +193,7 @@ def make_runs(
         root=store.root,
         total=len(ids),
         statuses=dict(Counter(statuses.values())),
-        made=len(statuses) - before,
+        made=len(statuses) - settled,
         interrupted=interrupt.asked,
         seconds=seconds,
         workers=workers,

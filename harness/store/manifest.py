@@ -80,6 +80,10 @@ class Manifest(Frozen):
         """Returns the entries that the study file asks for."""
         return [entry for entry in self.entries if entry.current]
 
+    def current_cells(self) -> list[Cell]:
+        """Returns the cells that the study file asks for."""
+        return [self.cells[name] for name in dict.fromkeys(e.cell for e in self.current())]
+
 
 def extend(
     old: Manifest | None,

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from pacebench import curricula, envs
 from pacebench.harness import learners
 from pacebench.harness.seeding import RunSeed, StudyRole
+from pacebench.harness.study.fingerprint import setup_digest, versions
 from pacebench.harness.study.models import CurriculumEntry, Study
 from pacebench.harness.study.specs import (
     Cell,
@@ -14,14 +13,9 @@ from pacebench.harness.study.specs import (
     EvaluationCell,
     LearnerCell,
     PlannedRun,
-    digest,
 )
 
 DEFAULT_EPSILON = 0.05
-
-# Raised by hand when a change of ours alters results: runs made before get other ids, and so are
-# run again rather than mixed with the new ones.
-RESULT_VERSIONS: dict[str, str] = {"curricula": "1", "envs": "1", "training": "1"}
 
 
 def expand(study: Study) -> list[PlannedRun]:
@@ -56,15 +50,7 @@ def resolve_cell(study: Study, entry: CurriculumEntry, setup: str) -> Cell:
             contexts=study.evaluation.contexts,
             root=study.seeds.root,
         ),
-        versions=RESULT_VERSIONS,
-    )
-
-
-def setup_digest(name: str) -> str:
-    """Returns the hash of what a setup says about training; words and anchors do not count."""
-    said: dict[str, Any] = envs.setup(name).to_dict()
-    return digest(
-        {k: v for k, v in said.items() if k not in ("doc", "source", "success", "anchors")}
+        versions=versions(entry.name, setup, chosen.name),
     )
 
 

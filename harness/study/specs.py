@@ -82,7 +82,7 @@ class Cell(Frozen):
         setup: The name of the setup.
         setup_digest: Hash of what the setup says (distributions, bounds, horizon, …), so that a
             changed setup does not pass for the old one.
-        versions: Result-relevant versions of our own parts, raised by hand when results change.
+        versions: Which code each part is; see `study.fingerprint`.
     """
 
     curriculum: CurriculumCell

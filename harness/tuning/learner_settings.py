@@ -23,6 +23,7 @@ import pandas as pd
 
 from pacebench import envs
 from pacebench.harness import learners
+from pacebench.harness.analysis.scores import target_episodes
 from pacebench.harness.records import RunResult, Status
 from pacebench.harness.seeding import RunSeed, StudyRole
 from pacebench.harness.study.specs import (
@@ -111,9 +112,8 @@ def _final(result: RunResult) -> tuple[float, float]:
     """Returns a run's mean return and success; NaN and 0 where it failed."""
     if result.status is not Status.OK:
         return np.nan, 0.0
-    found = pd.DataFrame(result.evaluations)
-    rows = found[(found["distribution"] == "target") & (found["policy"] == "deterministic")]
-    return rows["return"].mean(), rows["success"].mean()
+    scored = target_episodes(pd.DataFrame(result.evaluations))
+    return scored["return"].mean(), scored["success"].mean()
 
 
 def select(setup: str, seeds: int, root: int) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from pacebench import envs
-from pacebench.harness.analysis.scores import Scale, scale_of
+from pacebench.harness.analysis.scores import Scale, scale_of, target_episodes
 from pacebench.harness.errors import UserError
 from pacebench.harness.records import Status
 from pacebench.harness.runner.launch import RunOptions, evaluation_hashes, make_runs
@@ -142,9 +142,7 @@ def scores_of(search: Search, runs: list[PlannedRun]) -> list[SeedScore]:
 
 def estimate(episodes: pd.DataFrame, estimand: str, scale: Scale) -> float:
     """Returns one run's score on the normalised scale, the study's estimand of target episodes."""
-    held_out = episodes[
-        (episodes["distribution"] == "target") & (episodes["policy"] == "deterministic")
-    ]
+    held_out = target_episodes(episodes)
     last = held_out[held_out["step"] == held_out["step"].max()]
     if estimand == "success":
         return float(last["success"].mean())

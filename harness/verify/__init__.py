@@ -1,7 +1,7 @@
-"""The promises a curriculum can make, each as a property that could fail.
+"""The promises that a curriculum can make, each as a property that can be tested.
 
-`tests/properties` tries all of them on every registered curriculum, and `pacebench verify NAME` on
-one, built in or from a package of yours. A promise is a flag in `Curriculum.capabilities`.
+`tests/properties` tests every registered curriculum, and `pacebench verify NAME` tests one, built
+in or from a package of your own. A promise is a field of `Curriculum.capabilities`.
 """
 
 from __future__ import annotations
@@ -11,16 +11,14 @@ from typing import Any
 
 from pacebench import curricula
 from pacebench.harness.verify import convergence, invariance, local, optimality, robustness, trust
-from pacebench.harness.verify.problems import Problem, Subject
+from pacebench.harness.verify.problems import Subject, UpdateProblem
 from pacebench.harness.verify.suite import CheckOutcome, Property, Violation, attempt, claimed
 
-PROPERTIES: list[Property] = [
-    *trust.PROPERTIES,
-    *optimality.PROPERTIES,
-    *local.PROPERTIES,
-    *convergence.PROPERTIES,
-    *invariance.PROPERTIES,
-    *robustness.PROPERTIES,
+PROPERTIES = [
+    prop
+    for module in (trust, optimality, local, convergence, invariance, robustness)
+    for prop in vars(module).values()
+    if isinstance(prop, Property)
 ]
 
 
@@ -36,8 +34,8 @@ def verify(
     Args:
         name: A registered name.
         examples: Examples per property; properties that take many updates get fewer.
-        options: Options of the curriculum, where the defaults are not the ones to test.
-        progress: Is told the name of each property before it is tried.
+        options: Options of the curriculum that differ from their defaults.
+        progress: Called with the name of each property before it is tried.
     """
     subject = Subject(curricula.get(name), options)
     outcomes = []
@@ -51,9 +49,9 @@ def verify(
 __all__ = [
     "PROPERTIES",
     "CheckOutcome",
-    "Problem",
     "Property",
     "Subject",
+    "UpdateProblem",
     "Violation",
     "attempt",
     "claimed",

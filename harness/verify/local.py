@@ -1,4 +1,4 @@
-"""Numerical solutions: no feasible point near them, or further along their way, is better."""
+"""Local optimality of numerical solutions: no feasible neighbour of the step is better."""
 
 from __future__ import annotations
 
@@ -9,23 +9,24 @@ from dataclasses import dataclass
 import numpy as np
 from hypothesis import strategies as st
 
+from pacebench.curricula.checks import Array
 from pacebench.harness.verify import oracle
-from pacebench.harness.verify.oracle import Array, Normal
-from pacebench.harness.verify.problems import Problem, Subject
-from pacebench.harness.verify.suite import Property, require
+from pacebench.harness.verify.oracle import Normal
+from pacebench.harness.verify.problems import ObservedUpdate, Subject, UpdateProblem
+from pacebench.harness.verify.suite import Violation, promise, require
 
-# How much of what the step gained, a neighbour may gain on top.
+# How much more a neighbour may gain, relative to what the step gained.
 TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
-class Block:
-    """One group of parameters z, zero at the old distribution, with what is wanted of it.
+class ParameterBlock:
+    """A group of parameters z, zero at the old distribution, and the problem they solve.
 
     Attributes:
         step: The z that the curriculum chose.
         objective: What the step minimises.
-        feasible: Whether a z is allowed.
+        feasible: Whether a z keeps the constraints.
     """
 
     step: Array
@@ -33,109 +34,105 @@ class Block:
     feasible: Callable[[Array], bool]
 
 
-def _blocks(subject: Subject, problem: Problem) -> tuple[str, list[Block]]:
-    c = subject.make(problem)
-    old, theta = Normal.of(c.distribution), np.array(getattr(c, "theta", np.ones(problem.dim)))
-    record = c.update(problem.contexts, problem.values)
-    new, after = Normal.of(c.distribution), np.array(getattr(c, "theta", np.ones(problem.dim)))
-    case = f"{record.step} {record.case}"
-    if not record.accepted:
-        return case, []
-    kind, d, target = subject.capabilities.optimal, problem.dim, Normal.of(problem.target)
-    converge, epsilon = record.step == "convergence", problem.epsilon
-    L = np.linalg.cholesky(old.covariance)
-    stats = oracle.SampleStatistics.of(
-        target, old.mean, theta, problem.contexts, problem.values, problem.threshold
-    )
-    mean_z, theta_z = np.linalg.solve(L, new.mean - old.mean), np.log(after / theta)
+def _blocks(kind: str | None, u: ObservedUpdate) -> list[ParameterBlock]:
+    """Returns the blocks of the problem that `Capabilities.optimal` names."""
+    d, zero = u.problem.dim, np.zeros(u.problem.dim)
+    L = np.linalg.cholesky(u.old.covariance)
+    mean_step = np.linalg.solve(L, u.new.mean - u.old.mean)
+    theta_step = np.log(u.new_theta / u.theta)
 
     def member(m: Array, zeta: Array) -> Normal:
-        return target.rescaled(old.mean + L @ m, theta * np.exp(zeta))
+        return u.target.rescaled(u.old.mean + L @ m, u.theta * np.exp(zeta))
 
-    def weighted(p: Normal) -> float:
-        return oracle.weighted_value(p, old, problem.contexts, problem.values)
-
-    def exact(place: Callable[[Array], Normal], step: Array, *, reverse: bool = False) -> Block:
-        def objective(z: Array) -> float:
-            p = place(z)
-            if not converge:
-                return -weighted(p)
-            return oracle.kl(p, target) if reverse else oracle.kl(target, p)
-
-        def feasible(z: Array) -> bool:
-            p = place(z)
-            spent = oracle.kl(old, p) if reverse else oracle.kl(p, old)
-            return spent <= epsilon and (not converge or weighted(p) >= problem.threshold)
-
-        return Block(step, objective, feasible)
-
-    def linear(step: Array) -> Block:
-        gradient = stats.omega if converge else -stats.psi
-
-        def feasible(z: Array) -> bool:
-            delta = theta * np.expm1(z)
-            within = oracle.kl(member(np.zeros(d), z), old) <= epsilon
-            return within and (not converge or stats.slack + stats.psi @ delta >= 0.0)
-
-        return Block(step, lambda z: float(gradient @ (theta * np.expm1(z))), feasible)
-
-    zero = np.zeros(d)
     if kind == "block-exact-kl":
         # Landing on θ = 1 is the lemma's rule and not the linear objective's minimum.
-        return case, [] if converge and (after == 1.0).all() else [linear(theta_z)]
+        lands = u.converges and (u.new_theta == 1.0).all()
+        return [] if lands else [_linear(u, theta_step, lambda z: member(zero, z))]
     if kind == "block-exact":
-        return case, [
-            exact(lambda z: member(z, zero), mean_z),
-            exact(lambda z: member(zero, z), theta_z),
+        return [
+            _exact(u, mean_step, lambda z: member(z, zero)),
+            _exact(u, theta_step, lambda z: member(zero, z)),
         ]
     if kind == "joint-exact":
-        both = np.concatenate([mean_z, theta_z])
-        return case, [exact(lambda z: member(z[:d], z[d:]), both)]
+        both = np.concatenate([mean_step, theta_step])
+        return [_exact(u, both, lambda z: member(z[:d], z[d:]))]
     below = np.tril_indices(d)
 
     def gaussian(z: Array) -> Normal:
         A = np.eye(d)
         A[below] += z[d:]
-        return Normal(old.mean + L @ z[:d], L @ A @ A.T @ L.T)
+        return Normal(u.old.mean + L @ z[:d], L @ A @ A.T @ L.T)
 
-    relative = np.linalg.solve(L, np.linalg.cholesky(new.covariance)) - np.eye(d)
-    return case, [exact(gaussian, np.concatenate([mean_z, relative[below]]), reverse=True)]
+    relative = np.linalg.solve(L, np.linalg.cholesky(u.new.covariance)) - np.eye(d)
+    return [_exact(u, np.concatenate([mean_step, relative[below]]), gaussian, reverse=True)]
 
 
-def _neighbours(block: Block, rng: np.random.Generator) -> Iterator[Array]:
-    step, size = block.step, float(np.linalg.norm(block.step))
+def _exact(
+    u: ObservedUpdate, step: Array, place: Callable[[Array], Normal], *, reverse: bool = False
+) -> ParameterBlock:
+    """Returns a block with the exact KL and value; `reverse` exchanges the arguments of each KL."""
+
+    def divergence(p: Normal, q: Normal) -> float:
+        return oracle.kl(q, p) if reverse else oracle.kl(p, q)
+
+    def objective(z: Array) -> float:
+        p = place(z)
+        return divergence(u.target, p) if u.converges else -u.weighted_value(p)
+
+    def feasible(z: Array) -> bool:
+        p = place(z)
+        keeps = not u.converges or u.weighted_value(p) >= u.problem.threshold
+        return keeps and divergence(p, u.old) <= u.problem.epsilon
+
+    return ParameterBlock(step, objective, feasible)
+
+
+def _linear(u: ObservedUpdate, step: Array, place: Callable[[Array], Normal]) -> ParameterBlock:
+    """Returns the θ-block with the exact KL and a linear objective and value."""
+    s = u.statistics
+    gradient = s.omega if u.converges else -s.psi
+
+    def change(z: Array) -> Array:
+        return np.asarray(u.theta * np.expm1(z))
+
+    def feasible(z: Array) -> bool:
+        keeps = not u.converges or s.slack + s.psi @ change(z) >= 0.0
+        return bool(keeps and oracle.kl(place(z), u.old) <= u.problem.epsilon)
+
+    return ParameterBlock(step, lambda z: float(gradient @ change(z)), feasible)
+
+
+def _neighbours(step: Array, rng: np.random.Generator) -> Iterator[Array]:
+    """Yields longer and shorter steps, then random ones nearby."""
+    size = float(np.linalg.norm(step)) or 0.1
     for factor in (1.3, 1.1, 1.03, 1.01, 0.97, 0.9, 0.7):
         yield factor * step
     for scale in (0.3, 0.1, 0.03):
         for direction in rng.normal(size=(15, len(step))):
-            yield step + scale * (size or 0.1) * direction / math.sqrt(len(step))
+            yield step + scale * size * direction / math.sqrt(len(step))
 
 
-def _locally_optimal(subject: Subject, problem: Problem) -> str:
-    case, blocks = _blocks(subject, problem)
-    rng = problem.rng(14)
-    for block in blocks:
+@promise(
+    "local-optimality",
+    claimed=lambda c: (
+        c.optimal in ("block-exact-kl", "block-exact", "joint-exact", "reverse-exact")
+    ),
+    examples=lambda s: s.problems(
+        samples=st.sampled_from([50, 20]), decades=st.sampled_from([0.0, 0.05, 0.5])
+    ),
+)
+def locally_optimal(subject: Subject, problem: UpdateProblem) -> str:
+    """No feasible step near the one taken, or further along it, is better."""
+    u, rng = subject.update(problem), problem.rng(14)
+    for block in _blocks(subject.capabilities.optimal, u) if u.record.accepted else []:
         mine, stay = block.objective(block.step), block.objective(np.zeros_like(block.step))
-        gained = stay - mine
-        require(
-            gained >= -1e-7 * max(1.0, abs(stay)), f"{case}: staying is better by {-gained:.6g}"
-        )
-        allowance = TOLERANCE * max(gained, 0.0) + 1e-7 * max(1.0, abs(stay))
-        for z in _neighbours(block, rng):
+        gained, rounding = stay - mine, 1e-7 * max(1.0, abs(stay))
+        require(gained >= -rounding, f"{u.case}: staying is better by {-gained:.6g}")
+        allowance = TOLERANCE * max(gained, 0.0) + rounding
+        for z in _neighbours(block.step, rng):
             if block.feasible(z) and block.objective(z) < mine - allowance:
                 better = mine - block.objective(z)
-                require(False, f"{case} gains {gained:.6g}; a feasible neighbour {better:.3g} more")
-    return case
-
-
-PROPERTIES = [
-    Property(
-        "local-optimality",
-        "no feasible step near the one taken, or further along it, is better",
-        lambda c: c.optimal in ("block-exact-kl", "block-exact", "joint-exact", "reverse-exact"),
-        lambda s: s.problems(
-            samples=st.sampled_from([50, 20]), decades=st.sampled_from([0.0, 0.05, 0.5])
-        ),
-        _locally_optimal,
-    ),
-]
+                raise Violation(
+                    f"{u.case} gains {gained:.6g}; a feasible neighbour {better:.3g} more"
+                )
+    return u.case

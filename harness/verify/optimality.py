@@ -1,21 +1,21 @@
-"""No feasible point that an independent solver finds is better than the curriculum's."""
+"""Global optimality of closed forms, judged by an independent solver."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
+from pacebench.curricula.checks import Array
 from pacebench.harness.verify import oracle
-from pacebench.harness.verify.oracle import Array, Normal
-from pacebench.harness.verify.problems import Problem, Subject
-from pacebench.harness.verify.suite import Property, require
+from pacebench.harness.verify.problems import ObservedUpdate, Subject, UpdateProblem
+from pacebench.harness.verify.suite import promise, require
 
-# How much better, relative to what a step can change, an independent solution may be.
+# How much better an independent solution may be, relative to what a step can change.
 TOLERANCE = 1e-6
 
 Objective = Callable[[Array], tuple[float, Array]]
@@ -24,9 +24,9 @@ Objective = Callable[[Array], tuple[float, Array]]
 def best_in_ball(
     objective: Objective, value: tuple[float, Array] | None, rng: np.random.Generator, size: int
 ) -> float:
-    """Returns the least objective SLSQP finds in the unit ball where α + β·y ≥ 0, α ≥ 0.
+    """Returns the least objective that SLSQP finds in the unit ball where α + β·y ≥ 0, α ≥ 0.
 
-    Several starts; what it returns is pulled back until it is feasible, so that it counts.
+    It starts from several points. Each result is pulled back until it is feasible.
     """
     constraints: list[Any] = [
         {"type": "ineq", "fun": lambda y: 1.0 - y @ y, "jac": lambda y: -2.0 * y}
@@ -41,22 +41,19 @@ def best_in_ball(
                 "jac": lambda y: beta / scale,
             }
         )
-    unit = float(np.linalg.norm(objective(np.zeros(size))[1])) or 1.0
+    downhill = -objective(np.zeros(size))[1]
+    unit = float(np.linalg.norm(downhill)) or 1.0
 
-    def goal(y: Array) -> float:
-        return objective(y)[0] / unit
-
-    def slope(y: Array) -> Array:
-        return np.asarray(objective(y)[1] / unit)
+    def scaled(y: Array) -> tuple[float, Array]:
+        value, gradient = objective(y)
+        return value / unit, gradient / unit
 
     best = math.inf
-    for start in (np.zeros(size), rng.uniform(-1, 1, size) / math.sqrt(size), None):
-        gradient = objective(np.zeros(size))[1]
-        y0 = -gradient / unit if start is None else start
+    for y0 in (np.zeros(size), rng.uniform(-1, 1, size) / math.sqrt(size), downhill / unit):
         result = minimize(
-            goal,
+            scaled,
             y0,
-            jac=slope,
+            jac=True,
             method="SLSQP",
             constraints=constraints,
             options={"ftol": 1e-14, "maxiter": 300},
@@ -71,50 +68,82 @@ def best_in_ball(
     return best
 
 
-def _block_optimal(subject: Subject, problem: Problem) -> str:
-    c = subject.make(problem)
-    old, theta = Normal.of(c.distribution), np.array(c.theta)  # type: ignore[attr-defined]
-    record = c.update(problem.contexts, problem.values)
-    new, after = Normal.of(c.distribution), np.array(c.theta)  # type: ignore[attr-defined]
-    target = Normal.of(problem.target)
-    s = oracle.SampleStatistics.of(
-        target, old.mean, theta, problem.contexts, problem.values, problem.threshold
+class _Whitened(NamedTuple):
+    """The statistics and the step in coordinates where all norms are Euclidean.
+
+    `u`, `psi`, `gap` and `omega` are those of `oracle.SampleStatistics`; `theta_gap` is 1 − θ.
+    """
+
+    u: Array
+    psi: Array
+    gap: Array
+    omega: Array
+    theta_gap: Array
+    mean_step: Array
+    theta_step: Array
+
+    @classmethod
+    def of(cls, update: ObservedUpdate) -> _Whitened:
+        s = update.statistics
+        L, G = np.linalg.cholesky(np.linalg.inv(s.P)), np.linalg.cholesky(s.H)
+        mean_step, theta_step = update.new.mean - update.old.mean, update.new_theta - update.theta
+        return cls(
+            u=L.T @ s.P @ s.u,
+            psi=np.linalg.solve(G, s.psi),
+            gap=np.asarray(np.linalg.solve(L, s.gap), dtype=np.float64),
+            omega=np.linalg.solve(G, s.omega),
+            theta_gap=G.T @ (1.0 - update.theta),
+            mean_step=np.asarray(np.linalg.solve(L, mean_step), dtype=np.float64),
+            theta_step=G.T @ theta_step,
+        )
+
+
+def _distance(gap: Array) -> Objective:
+    """Returns the objective ½‖gap − y‖²."""
+    return lambda y: (0.5 * float((gap - y) @ (gap - y)), y - gap)
+
+
+def _linear(gradient: Array) -> Objective:
+    """Returns the objective gradient·y."""
+    return lambda y: (float(gradient @ y), gradient)
+
+
+_WIDE: dict[str, Any] = {
+    "slack": st.sampled_from([1.0, 0.1, 0.4, 3.0, 0.0, -1.0, 0.02]),
+    "distance": st.sampled_from([1.0, 0.2, 0.05, 3.0, 10.0, 0.0]),
+}
+
+
+@promise(
+    "optimality",
+    claimed=lambda c: c.optimal == "block-linear",
+    examples=lambda s: s.problems(**_WIDE),
+)
+def block_optimal(subject: Subject, problem: UpdateProblem) -> str:
+    """No feasible step that an independent solver finds is better, block by block."""
+    update = subject.update(problem)
+    w, converges, epsilon, rng = (
+        _Whitened.of(update),
+        update.converges,
+        problem.epsilon,
+        problem.rng(9),
     )
-    L, G = np.linalg.cholesky(np.linalg.inv(s.P)), np.linalg.cholesky(s.H)
-    gap, u = np.linalg.solve(L, s.gap), L.T @ s.P @ s.u
-    psi, omega = np.linalg.solve(G, s.psi), np.linalg.solve(G, s.omega)
-    mean_step = np.asarray(np.linalg.solve(L, new.mean - old.mean), dtype=np.float64)
-    theta_step = G.T @ (after - theta)
-    converge = record.step == "convergence"
-    value = s.slack if converge else None
-    rng, epsilon = problem.rng(9), problem.epsilon
-
-    def approach(e: Array) -> tuple[float, Array]:
-        return 0.5 * float((gap - e) @ (gap - e)), e - gap
-
-    def ascend_mean(e: Array) -> tuple[float, Array]:
-        return -float(u @ e), -u
-
-    _judge(
-        approach if converge else ascend_mean, mean_step, value, u, math.sqrt(2 * epsilon), rng, "μ"
-    )
-    lands = (after == 1.0).all()
-    to_target = G.T @ (1.0 - theta)
-    reachable = float(to_target @ to_target) <= 4 * epsilon * (1 - TOLERANCE)
-    margin = TOLERANCE * (abs(s.slack) + float(np.linalg.norm(psi)))
-    if converge and reachable and s.slack + float(psi @ to_target) >= margin:
-        require(bool(lands), "θ = 1 is within reach and is not taken")
-    if not (converge and lands):
-        pull = omega if converge else -psi
-
-        def descend(f: Array) -> tuple[float, Array]:
-            return float(pull @ f), pull
-
-        _judge(descend, theta_step, value, psi, 2 * math.sqrt(epsilon), rng, "θ")
-    return f"{record.step} {record.case}"
+    slack = update.statistics.slack
+    bound = slack if converges else None
+    goal = _distance(w.gap) if converges else _linear(-w.u)
+    _compare(goal, w.mean_step, bound, w.u, math.sqrt(2 * epsilon), rng, "μ")
+    lands = (update.new_theta == 1.0).all()
+    reachable = float(w.theta_gap @ w.theta_gap) <= 4 * epsilon * (1 - TOLERANCE)
+    margin = TOLERANCE * (abs(slack) + float(np.linalg.norm(w.psi)))
+    if converges and reachable and slack + float(w.psi @ w.theta_gap) >= margin:
+        require(lands, "θ = 1 is within reach and is not taken")
+    if not (converges and lands):
+        goal = _linear(w.omega if converges else -w.psi)
+        _compare(goal, w.theta_step, bound, w.psi, 2 * math.sqrt(epsilon), rng, "θ")
+    return update.case
 
 
-def _judge(
+def _compare(
     objective: Objective,
     step: Array,
     slack: float | None,
@@ -123,7 +152,17 @@ def _judge(
     rng: np.random.Generator,
     what: str,
 ) -> None:
-    """Compares a step with the best of the ball, in the step's own units."""
+    """Requires that a step keeps its constraints and that no step in the ball is better.
+
+    Args:
+        objective: What the step minimises.
+        step: The step taken, ‖step‖ ≤ radius.
+        slack: The slack a of the value constraint a + slope·step ≥ 0, None where there is none.
+        slope: The gradient of the value.
+        radius: The length that the budget allows.
+        rng: For the starting points of the independent solver.
+        what: What messages call the step.
+    """
 
     def scaled(y: Array) -> tuple[float, Array]:
         f, g = objective(radius * y)
@@ -142,63 +181,35 @@ def _judge(
     )
 
 
-def _joint_optimal(subject: Subject, problem: Problem) -> str:
-    """The step solves the quadratic joint problem up to the shortening to the exact KL."""
-    c = subject.make(problem)
-    old, theta = Normal.of(c.distribution), np.array(c.theta)  # type: ignore[attr-defined]
-    record = c.update(problem.contexts, problem.values)
-    new, after = Normal.of(c.distribution), np.array(c.theta)  # type: ignore[attr-defined]
-    target, epsilon = Normal.of(problem.target), problem.epsilon
-    s = oracle.SampleStatistics.of(
-        target, old.mean, theta, problem.contexts, problem.values, problem.threshold
-    )
-    L, G = np.linalg.cholesky(np.linalg.inv(s.P)), np.linalg.cholesky(s.H)
-    gap, d = np.linalg.solve(L, s.gap), problem.dim
-    slope = np.concatenate([L.T @ s.P @ s.u, math.sqrt(2) * np.linalg.solve(G, s.psi)])
-    pull = math.sqrt(2) * np.linalg.solve(G, s.omega)
+@promise(
+    "joint-optimality",
+    claimed=lambda c: c.optimal == "joint-linear",
+    examples=lambda s: s.problems(**_WIDE),
+)
+def joint_optimal(subject: Subject, problem: UpdateProblem) -> str:
+    """No feasible joint step that an independent solver finds is better, up to the shortening."""
+    update = subject.update(problem)
+    if update.record.case == "free":
+        landed = (update.new_theta == 1.0).all() and (update.new.mean == update.target.mean).all()
+        require(landed, "case free did not land on the target")
+        return update.case
+    w, converges, d = _Whitened.of(update), update.converges, problem.dim
     # Coordinates in which the budget is ½‖y‖² ≤ ε: the θ-step counts with the factor 1/√2.
-    step = np.concatenate(
-        [np.linalg.solve(L, new.mean - old.mean), G.T @ (after - theta) / math.sqrt(2)]
-    )
-    if record.case == "free":
-        require(bool((after == 1.0).all()) and bool((new.mean == target.mean).all()), "not landed")
-        return f"{record.step} {record.case}"
-    converge = record.step == "convergence"
+    slope = np.concatenate([w.u, math.sqrt(2) * w.psi])
+    step = np.concatenate([w.mean_step, w.theta_step / math.sqrt(2)])
+    distance, pull = _distance(w.gap), _linear(math.sqrt(2) * w.omega)
 
     def objective(y: Array) -> tuple[float, Array]:
-        if not converge:
+        if not converges:
             return -float(slope @ y), -slope
-        e, f = y[:d], y[d:]
-        return 0.5 * float((gap - e) @ (gap - e)) + float(pull @ f), np.concatenate([e - gap, pull])
+        (near, by_mean), (along, by_theta) = distance(y[:d]), pull(y[d:])
+        return near + along, np.concatenate([by_mean, by_theta])
 
-    # Undo the shortening: the longest multiple within the quadratic budget, if that is what binds.
-    radius = math.sqrt(2 * epsilon)
+    # The step was shortened if its exact KL is ε; lengthen it to the quadratic budget again.
+    radius = math.sqrt(2 * problem.epsilon)
     length = float(np.linalg.norm(step))
-    exact = oracle.kl(new, old)
-    if exact >= epsilon * (1 - TOLERANCE) and length > 0.0:
+    if oracle.kl(update.new, update.old) >= problem.epsilon * (1 - TOLERANCE) and length > 0.0:
         step = step * max(1.0, radius / length)
-    _judge(objective, step, s.slack if converge else None, slope, radius, problem.rng(9), "joint ")
-    return f"{record.step} {record.case}"
-
-
-_WIDE = {
-    "slack": st.sampled_from([1.0, 0.1, 0.4, 3.0, 0.0, -1.0, 0.02]),
-    "distance": st.sampled_from([1.0, 0.2, 0.05, 3.0, 10.0, 0.0]),
-}
-
-PROPERTIES = [
-    Property(
-        "optimality",
-        "no feasible step that an independent solver finds is better, block by block",
-        lambda c: c.optimal == "block-linear",
-        lambda s: s.problems(**_WIDE),
-        _block_optimal,
-    ),
-    Property(
-        "joint-optimality",
-        "no feasible joint step that an independent solver finds is better, up to the shortening",
-        lambda c: c.optimal == "joint-linear",
-        lambda s: s.problems(**_WIDE),
-        _joint_optimal,
-    ),
-]
+    slack = update.statistics.slack if converges else None
+    _compare(objective, step, slack, slope, radius, problem.rng(9), "joint ")
+    return update.case

@@ -1,7 +1,7 @@
-"""The textbook formulas, slow and plain, that curricula are judged by.
+"""Textbook formulas, simple and slow, against which curricula are checked.
 
-Nothing here is shared with `curricula`: dense matrices, no whitening beyond a change of units, and
-the statistics as `docs/curricula.md` prints them.
+No formula is shared with `curricula`: these use dense matrices, no whitening beyond a change of
+units, and the statistics as `docs/curricula.md` prints them.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from scipy.optimize import brentq
 
-Array = NDArray[np.float64]
+from pacebench.curricula.checks import Array
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,6 @@ def kappa(epsilon: float) -> float:
 
 def spread_range(budget: float) -> tuple[float, float]:
     """Returns the variance ratios ρ with ½(ρ − 1 − ln ρ) ≤ budget."""
-    from scipy.optimize import brentq
 
     def excess(t: float) -> float:
         return 0.5 * (math.expm1(t) - t) - budget

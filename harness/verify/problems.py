@@ -1,4 +1,4 @@
-"""Random update problems, drawn so that Hypothesis can shrink them to something readable.
+"""Random update problems, and what a curriculum does with one.
 
 A problem is described by a few small numbers and a seed; the arrays follow from them. A
 counterexample therefore shrinks towards one dimension, one sample and seed 0.
@@ -7,24 +7,24 @@ counterexample therefore shrinks towards one dimension, one sample and seed 0.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
-from pacebench.curricula import Capabilities, Curriculum, Gaussian
-
-Array = NDArray[np.float64]
+from pacebench.curricula import Capabilities, Curriculum, Gaussian, UpdateRecord
+from pacebench.curricula.checks import Array
+from pacebench.harness.verify import oracle
+from pacebench.harness.verify.oracle import Normal
 
 LANDSCAPES = ("hard", "easy", "bumpy", "noise")
 
 
 @dataclass(frozen=True)
-class Problem:
-    """One update: where the curriculum stands, what it sampled and what that was worth.
+class UpdateProblem:
+    """One update: where the curriculum stands, what it sampled and which values that had.
 
     Attributes:
         dim: Context dimensions d.
@@ -32,14 +32,14 @@ class Problem:
         full: Whether the target covariance is a full matrix.
         epsilon: The KL budget.
         distance: ‖μ̃ − μ‖ in standard deviations of the current distribution.
-        decades: θ spans ten to the plus and minus this.
+        decades: log₁₀ θ is drawn between minus and plus this.
         slack: V̄ − V₋ in units of what one step may change the value by.
         landscape: How the value depends on the context: `hard` falls towards the target, `easy`
             rises, `bumpy` is quadratic, `noise` does not depend on it.
         offset: Added to all values, in units of their spread.
         context_scale: Decimal logarithm of the contexts' unit.
         value_scale: Decimal logarithm of the values' unit.
-        seed: Of everything else.
+        seed: The seed of everything drawn at random.
     """
 
     dim: int = 1
@@ -56,7 +56,7 @@ class Problem:
     seed: int = 0
 
     def rng(self, *branch: int) -> np.random.Generator:
-        """Returns the generator of one branch of the problem."""
+        """Returns a random generator of its own for each `branch`."""
         return np.random.default_rng([self.seed, *branch])
 
     @cached_property
@@ -94,11 +94,11 @@ class Problem:
 
     @cached_property
     def values(self) -> Array:
-        """The value of each."""
+        """The values of the K contexts."""
         return self.value_of(self.contexts)
 
     def value_of(self, contexts: Array) -> Array:
-        """Returns the landscape's values."""
+        """Returns the values of contexts in this problem's landscape."""
         white = self.initial.whiten(contexts - self.initial.mean)
         towards = self.initial.whiten(self.target.mean - self.initial.mean)
         towards = towards + 0.3 * self.rng(4).normal(size=self.dim)
@@ -120,7 +120,7 @@ class Problem:
         return float(self.values.mean()) - self.slack * unit
 
     def keywords(self) -> dict[str, Any]:
-        """Returns what a curriculum for this problem is made with."""
+        """Returns the keywords that make a curriculum for this problem."""
         low = np.minimum(self.target.mean, self.initial.mean) - 8 * self.target.std
         high = np.maximum(self.target.mean, self.initial.mean) + 8 * self.target.std
         return {
@@ -131,24 +131,68 @@ class Problem:
             "threshold": self.threshold,
         }
 
-    def but(self, **changes: Any) -> Problem:
-        """Returns the same problem with other numbers."""
+    def but(self, **changes: Any) -> UpdateProblem:
+        """Returns the same problem with some fields changed."""
         return replace(self, **changes)
 
     def __str__(self) -> str:
-        shown = [f"{name}={value!r}" for name, value in vars(self).items() if name in _FIELDS]
-        return ", ".join(shown)
+        return ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in fields(self))
 
 
-_FIELDS = tuple(Problem.__dataclass_fields__)
+@dataclass(frozen=True)
+class ObservedUpdate:
+    """What one update of a new curriculum did, as far as it can be seen from outside.
+
+    Attributes:
+        problem: The problem it was given.
+        record: What the curriculum says it did.
+        old: The distribution before.
+        new: The distribution after.
+        theta: θ before, ones where the curriculum has none.
+        new_theta: θ after.
+    """
+
+    problem: UpdateProblem
+    record: UpdateRecord
+    old: Normal
+    new: Normal
+    theta: Array
+    new_theta: Array
+
+    @property
+    def case(self) -> str:
+        """The kind of step and its case."""
+        return f"{self.record.step} {self.record.case}"
+
+    @property
+    def converges(self) -> bool:
+        """Whether it is a convergence step."""
+        return self.record.step == "convergence"
+
+    @cached_property
+    def target(self) -> Normal:
+        """The target ψ."""
+        return Normal.of(self.problem.target)
+
+    @cached_property
+    def statistics(self) -> oracle.SampleStatistics:
+        """The statistics of the batch before the update."""
+        p = self.problem
+        return oracle.SampleStatistics.of(
+            self.target, self.old.mean, self.theta, p.contexts, p.values, p.threshold
+        )
+
+    def weighted_value(self, p: Normal) -> float:
+        """Returns the importance-weighted value of a distribution on the batch."""
+        return oracle.weighted_value(p, self.old, self.problem.contexts, self.problem.values)
 
 
 class Subject:
-    """The curriculum under test, made anew for every example.
+    """The curriculum under test; every example gets a new instance.
 
     Args:
-        kind: Its class.
-        options: Its options, where the defaults are not the ones to test.
+        kind: The class of the curriculum.
+        options: Options that differ from their defaults.
     """
 
     def __init__(self, kind: type[Curriculum], options: dict[str, Any] | None = None) -> None:
@@ -157,12 +201,25 @@ class Subject:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What it claims."""
+        """What the curriculum claims."""
         return self.kind.capabilities
 
-    def make(self, problem: Problem, **changes: Any) -> Curriculum:
-        """Returns a new curriculum that stands at the problem's current distribution."""
+    def make(self, problem: UpdateProblem, **changes: Any) -> Curriculum:
+        """Returns a new curriculum whose distribution is the problem's current one."""
         return self.kind(**{**problem.keywords(), **self.options, **changes})
+
+    def update(self, problem: UpdateProblem, **changes: Any) -> ObservedUpdate:
+        """Makes a curriculum for the problem, updates it once and returns what was observed."""
+        c = self.make(problem, **changes)
+        old, theta = Normal.of(c.distribution), self._theta(c)
+        record = c.update(problem.contexts, problem.values)
+        new, new_theta = Normal.of(c.distribution), self._theta(c)
+        return ObservedUpdate(problem, record, old, new, theta, new_theta)
+
+    def _theta(self, c: Curriculum) -> Array:
+        if not self.capabilities.scaled_family:
+            return np.ones(c.dim)
+        return np.array(c.theta)  # type: ignore[attr-defined]
 
     @property
     def exact_arithmetic(self) -> bool:
@@ -170,7 +227,7 @@ class Subject:
         claims = self.capabilities
         return claims.solver_tolerance == 0.0 and (claims.scaled_family or not claims.self_paced)
 
-    def problems(self, **fixed: Any) -> st.SearchStrategy[Problem]:
+    def problems(self, **fixed: Any) -> st.SearchStrategy[UpdateProblem]:
         """Returns the strategy for problems of a size that the curriculum can solve quickly."""
         limit = self.kind.requires_epsilon_below
         choices: dict[str, st.SearchStrategy[Any]] = {
@@ -188,4 +245,4 @@ class Subject:
         choices |= {
             k: v if isinstance(v, st.SearchStrategy) else st.just(v) for k, v in fixed.items()
         }
-        return st.builds(Problem, **choices)
+        return st.builds(UpdateProblem, **choices)

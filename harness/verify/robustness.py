@@ -1,4 +1,4 @@
-"""What every curriculum owes its user: defined results, clear refusals, exact state."""
+"""What every curriculum must do: give defined results, refuse wrong input, restore its state."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import numpy as np
 from hypothesis import strategies as st
 
 from pacebench.curricula import CurriculumError, Gaussian
+from pacebench.curricula.checks import Array
 from pacebench.harness.verify import oracle
 from pacebench.harness.verify.oracle import Normal
-from pacebench.harness.verify.problems import Array, Problem, Subject
-from pacebench.harness.verify.suite import Property, Violation, require
+from pacebench.harness.verify.problems import Subject, UpdateProblem
+from pacebench.harness.verify.suite import Violation, promise, require
 
 TRAPS = (
     "one sample",
@@ -29,8 +30,8 @@ TRAPS = (
 )
 
 
-def _trapped(problem: Problem, trap: str) -> tuple[Problem, Array, Array]:
-    """Returns the problem, contexts and values that a trap makes of a harmless problem."""
+def _trapped(problem: UpdateProblem, trap: str) -> tuple[UpdateProblem, Array, Array]:
+    """Returns the problem made degenerate in the way that `trap` names, its contexts and values."""
     changes: dict[str, dict[str, Any]] = {
         "one sample": {"samples": 1},
         "at the target": {"distance": 0.0, "decades": 0.0},
@@ -51,22 +52,30 @@ def _trapped(problem: Problem, trap: str) -> tuple[Problem, Array, Array]:
     return problem, contexts, values
 
 
-def _defined(subject: Subject, example: tuple[Problem, str]) -> str:
+def _trap_examples(subject: Subject) -> st.SearchStrategy[Any]:
+    scale = st.sampled_from([0, 9, -9])
+    problems = subject.problems(context_scale=scale, value_scale=scale)
+    return st.tuples(problems, st.sampled_from(TRAPS))
+
+
+@promise("degenerate-batches", examples=_trap_examples)
+def defined(subject: Subject, example: tuple[UpdateProblem, str]) -> str:
+    """Degenerate batches and extreme scales give a named case and finite numbers."""
     problem, contexts, values = _trapped(*example)
     c = subject.make(problem)
     for _ in range(2):
         record = c.update(contexts, values)
-        require(bool(record.step and record.case), "the record does not say what was done")
+        require(record.step and record.case, "the record does not say what was done")
         p = c.distribution
         finite = np.isfinite(p.mean).all() and np.isfinite(np.asarray(p.covariance)).all()
-        require(bool(finite), "the distribution is not finite")
-        require(bool((np.asarray(p.variance) > 0).all()), "a variance is not positive")
+        require(finite, "the distribution is not finite")
+        require((np.asarray(p.variance) > 0).all(), "a variance is not positive")
         numbers = (record.mean_value, record.kl_step, record.kl_target_reverse, record.seconds)
         require(all(math.isfinite(x) for x in numbers), f"a number is not finite: {record}")
         require(0.0 < record.ess <= len(values) * (1 + 1e-9), f"ESS is {record.ess}")
         require(record.kl_step >= 0.0, f"KL is {record.kl_step}")
         drawn = c.sample(3, problem.rng(11))
-        require(drawn.shape == (3, problem.dim) and bool(np.isfinite(drawn).all()), "bad samples")
+        require(drawn.shape == (3, problem.dim) and np.isfinite(drawn).all(), "bad samples")
     return f"{record.step} {record.case}"
 
 
@@ -84,7 +93,7 @@ WRONG_UPDATES: dict[str, Callable[[Array, Array], tuple[Any, Any]]] = {
 }
 
 
-def _wrong_keywords(subject: Subject, problem: Problem) -> dict[str, dict[str, Any]]:
+def _wrong_keywords(subject: Subject, problem: UpdateProblem) -> dict[str, dict[str, Any]]:
     more = Gaussian(np.zeros(problem.dim + 1), np.ones(problem.dim + 1))
     wrong: dict[str, dict[str, Any]] = {
         "epsilon zero": {"epsilon": 0.0},
@@ -105,7 +114,9 @@ def _wrong_keywords(subject: Subject, problem: Problem) -> dict[str, dict[str, A
     return wrong
 
 
-def _refuses(subject: Subject, problem: Problem) -> None:
+@promise("wrong-input", examples=lambda s: s.problems(samples=5, dim=st.integers(1, 3)), cost=4)
+def refuses(subject: Subject, problem: UpdateProblem) -> None:
+    """Wrong input is refused in one sentence before any state changes."""
     c = subject.make(problem)
     c.update(problem.contexts, problem.values)
     for what, spoil in WRONG_UPDATES.items():
@@ -132,8 +143,13 @@ def _raises(what: str, action: Callable[[], object]) -> None:
         raise Violation(f"{what} is accepted")
 
 
-def _restores(subject: Subject, problem: Problem) -> None:
-    """A copy restored from JSON goes on bit by bit like the original."""
+@promise(
+    "state",
+    examples=lambda s: s.problems(dim=st.integers(1, 4 if s.exact_arithmetic else 2)),
+    cost=2,
+)
+def restores(subject: Subject, problem: UpdateProblem) -> None:
+    """A copy restored from JSON goes on bit by bit."""
     c = subject.make(problem)
     c.update(problem.contexts, problem.values)
     copy = subject.make(problem)
@@ -149,8 +165,9 @@ def _restores(subject: Subject, problem: Problem) -> None:
         require(c.state_dict() == copy.state_dict(), "the restored copy has another state")
 
 
-def _records(subject: Subject, problem: Problem) -> str:
-    """The record says what happened, and says it in plain JSON."""
+@promise("record", examples=lambda s: s.problems(decades=st.sampled_from([0.0, 0.05, 0.5, 2.0])))
+def records(subject: Subject, problem: UpdateProblem) -> str:
+    """The record agrees with the textbook formulas and is plain JSON."""
     c = subject.make(problem)
     old = c.distribution
     record = c.update(problem.contexts, problem.values)
@@ -161,9 +178,9 @@ def _records(subject: Subject, problem: Problem) -> str:
     mean = float(problem.values.mean())
     close = math.isclose(record.mean_value, mean, rel_tol=1e-9, abs_tol=1e-9 * abs(mean) + 1e-12)
     require(close, f"V̄ is {mean}, not {record.mean_value}")
+    p, q = Normal.of(new), Normal.of(old)
     if isinstance(old, Gaussian) and isinstance(new, Gaussian):
         target = Normal.of(problem.target)
-        p, q = Normal.of(new), Normal.of(old)
         for name, exact in (
             ("kl_step", oracle.kl(p, q)),
             ("kl_target_forward", oracle.kl(target, p)),
@@ -176,17 +193,14 @@ def _records(subject: Subject, problem: Problem) -> str:
         weights = np.exp(logs - logs.max())
         ess = float(weights.sum() ** 2 / (weights**2).sum())
         require(math.isclose(record.ess, ess, rel_tol=1e-6), f"ESS is {ess}, not {record.ess}")
-    require(record.accepted or new is old or oracle_equal(old, new), "refused, but moved")
+    same = np.array_equal(p.mean, q.mean) and np.array_equal(p.covariance, q.covariance)
+    require(record.accepted or same, "the update was refused, but the distribution moved")
     return f"{record.step} {record.case}"
 
 
-def oracle_equal(a: Any, b: Any) -> bool:
-    """Returns whether two distributions have the same mean and covariance."""
-    return bool(np.array_equal(a.mean, b.mean) and np.array_equal(a.covariance, b.covariance))
-
-
-def _samples(subject: Subject, problem: Problem) -> None:
-    """What is sampled has the distribution's mean and variances, and only the generator decides."""
+@promise("sampling")
+def samples(subject: Subject, problem: UpdateProblem) -> None:
+    """Samples have the mean and variances of the distribution."""
     c = subject.make(problem)
     n = 4000
     drawn = c.sample(n, problem.rng(13))
@@ -198,54 +212,3 @@ def _samples(subject: Subject, problem: Problem) -> None:
     require(far < 6.0, f"the samples' mean is {far:.1f} standard errors away")
     off = float(np.abs((z**2).mean(axis=0) - 1.0).max()) * math.sqrt(n / 2)
     require(off < 8.0, f"the samples' variance is {off:.1f} standard errors away")
-
-
-def _always(_: object) -> bool:
-    return True
-
-
-def _trap_examples(subject: Subject) -> st.SearchStrategy[Any]:
-    scale = st.sampled_from([0, 9, -9])
-    problems = subject.problems(context_scale=scale, value_scale=scale)
-    return st.tuples(problems, st.sampled_from(TRAPS))
-
-
-PROPERTIES = [
-    Property(
-        "degenerate-batches",
-        "degenerate batches and extreme scales give a named case and finite numbers",
-        _always,
-        _trap_examples,
-        _defined,
-    ),
-    Property(
-        "wrong-input",
-        "wrong input is refused in one sentence before any state changes",
-        _always,
-        lambda s: s.problems(samples=5, dim=st.integers(1, 3)),
-        _refuses,
-        cost=4,
-    ),
-    Property(
-        "state",
-        "a copy restored from JSON goes on bit by bit",
-        _always,
-        lambda s: s.problems(dim=st.integers(1, 4 if s.exact_arithmetic else 2)),
-        _restores,
-        cost=2,
-    ),
-    Property(
-        "record",
-        "the record agrees with the textbook formulas and is plain JSON",
-        _always,
-        lambda s: s.problems(decades=st.sampled_from([0.0, 0.05, 0.5, 2.0])),
-        _records,
-    ),
-    Property(
-        "sampling",
-        "samples have the mean and variances of the distribution",
-        _always,
-        lambda s: s.problems(),
-        _samples,
-    ),
-]

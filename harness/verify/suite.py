@@ -1,4 +1,4 @@
-"""What a property is, and how one is tried on a curriculum."""
+"""What a property is, and how to search for a counterexample to it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from hypothesis import strategies as st
 from pacebench.curricula import Capabilities
 from pacebench.harness.verify.problems import Subject
 
+Check = Callable[[Subject, Any], str | None]
+
 
 class Violation(AssertionError):  # noqa: N818 - it is a finding, not an error of the suite
     """A property does not hold for an example; the message says by how much."""
 
 
-def require(condition: bool, message: str) -> None:
+def require(condition: object, message: str) -> None:
     """Raises a `Violation` unless `condition` holds."""
     if not condition:
         raise Violation(message)
@@ -31,32 +33,52 @@ class Property:
     Attributes:
         name: A stable identifier.
         doc: The promise, in a sentence.
+        check: Raises `Violation` if an example breaks the promise; returns the case it met.
         claimed: Whether the capabilities promise it.
         examples: The strategy that draws examples for a subject.
-        check: Raises `Violation` where an example breaks the promise; returns the case it met.
-        cost: About how many updates one example takes; fewer examples are tried of dear ones.
+        cost: About how many updates one example takes; the more, the fewer examples are tried.
     """
 
     name: str
     doc: str
+    check: Check
     claimed: Callable[[Capabilities], bool]
     examples: Callable[[Subject], st.SearchStrategy[Any]]
-    check: Callable[[Subject, Any], str | None]
-    cost: int = 1
+    cost: int
+
+
+def promise(
+    name: str,
+    *,
+    claimed: Callable[[Capabilities], bool] = lambda _: True,
+    examples: Callable[[Subject], st.SearchStrategy[Any]] = Subject.problems,
+    cost: int = 1,
+) -> Callable[[Check], Property]:
+    """Returns a decorator that makes a property of a check; its docstring states the promise.
+
+    Unless told otherwise, every curriculum promises it, and it is tried on all update problems.
+    """
+
+    def add(check: Check) -> Property:
+        sentence = (check.__doc__ or name).partition("\n")[0].removesuffix(".")
+        doc = sentence[0].lower() + sentence[1:]
+        return Property(name, doc, check, claimed, examples, cost)
+
+    return add
 
 
 @dataclass
 class CheckOutcome:
-    """What trying a property showed.
+    """The result of trying one property on one curriculum.
 
     Attributes:
-        property: Its name.
-        doc: The promise.
+        property: The name of the property.
+        doc: The promise, in a sentence.
         held: Whether no example broke it.
-        examples: How many were tried.
+        examples: How many examples were tried.
         message: How the smallest counterexample broke it.
-        counterexample: That example.
-        cases: How often each case of the update was met.
+        counterexample: The smallest counterexample.
+        cases: How often each case of the update occurred.
     """
 
     property: str
@@ -107,7 +129,7 @@ def attempt(
         try:
             case = prop.check(subject, example)
         except Exception as error:
-            # Hypothesis tries the smallest counterexample last, so the last note is the right one.
+            # Hypothesis runs the smallest counterexample last, so that one is what remains here.
             label = "" if isinstance(error, Violation) else f"{type(error).__name__}: "
             outcome.message, outcome.counterexample = f"{label}{error}", str(example)
             raise

@@ -2,41 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from hypothesis import strategies as st
 
-from pacebench.curricula import Capabilities
 from pacebench.harness.verify import oracle
 from pacebench.harness.verify.oracle import Normal
-from pacebench.harness.verify.problems import Problem, Subject
-from pacebench.harness.verify.suite import Property, require
+from pacebench.harness.verify.problems import Subject, UpdateProblem
+from pacebench.harness.verify.suite import promise, require
 
-# What a constraint may be exceeded by, relative to its size.
+# How far a constraint may be exceeded, relative to its size.
 TOLERANCE = 1e-6
 
 
-def _keeps_budget(subject: Subject, problem: Problem) -> str:
-    c = subject.make(problem)
-    old, before = Normal.of(c.distribution), getattr(c, "theta", None)
-    record = c.update(problem.contexts, problem.values)
-    new = Normal.of(c.distribution)
-    epsilon, kind = problem.epsilon, subject.capabilities.trust_region
-    if kind in ("joint", "reverse"):
-        spent = oracle.kl(new, old) if kind == "joint" else oracle.kl(old, new)
-        _within(spent, epsilon, "the step")
+@promise("trust-region", claimed=lambda c: c.trust_region is not None)
+def keeps_budget(subject: Subject, problem: UpdateProblem) -> str:
+    """The exact KL of every update stays within the budget claimed."""
+    u, epsilon, kind = subject.update(problem), problem.epsilon, subject.capabilities.trust_region
+    if kind == "joint":
+        _within(oracle.kl(u.new, u.old), epsilon, "the step")
+    elif kind == "reverse":
+        _within(oracle.kl(u.old, u.new), epsilon, "the step")
     else:
-        target = Normal.of(problem.target)
-        after: Any = c.theta  # type: ignore[attr-defined]
         factor = oracle.kappa(epsilon) if kind == "block" else 1.0
-        _within(oracle.kl(Normal(new.mean, old.covariance), old), epsilon, "the mean block")
-        spread = target.rescaled(old.mean, after)
-        _within(oracle.kl(spread, old), factor * epsilon, "the θ-block")
-        _within(oracle.kl(new, old), (1.0 + factor) * epsilon, "the joint step")
-        require(bool((np.asarray(after) > 0).all()), f"θ is not positive: {after}")
-        require(before is not None, "a scaled family has θ")
-    return f"{record.step} {record.case}"
+        spread = u.target.rescaled(u.old.mean, u.new_theta)
+        _within(oracle.kl(Normal(u.new.mean, u.old.covariance), u.old), epsilon, "the mean block")
+        _within(oracle.kl(spread, u.old), factor * epsilon, "the θ-block")
+        _within(oracle.kl(u.new, u.old), (1.0 + factor) * epsilon, "the joint step")
+        require((u.new_theta > 0).all(), f"θ is not positive: {u.new_theta}")
+    return u.case
 
 
 def _within(spent: float, budget: float, what: str) -> None:
@@ -46,74 +39,34 @@ def _within(spent: float, budget: float, what: str) -> None:
     )
 
 
-def _keeps_value(subject: Subject, problem: Problem) -> str | None:
-    c = subject.make(problem)
-    old = Normal.of(c.distribution)
-    theta = np.array(getattr(c, "theta", np.ones(problem.dim)))
-    record = c.update(problem.contexts, problem.values)
-    if record.step != "convergence":
+@promise(
+    "value-constraint",
+    claimed=lambda c: c.value_constraint is not None,
+    examples=lambda s: s.problems(slack=st.sampled_from([1.0, 0.1, 0.4, 3.0, 0.0])),
+)
+def keeps_value(subject: Subject, problem: UpdateProblem) -> str | None:
+    """A convergence step keeps the predicted value at or above V₋."""
+    u, kind = subject.update(problem), subject.capabilities.value_constraint
+    if not u.converges:
         return None
-    new = Normal.of(c.distribution)
-    after = np.array(getattr(c, "theta", np.ones(problem.dim)))
-    kind = subject.capabilities.value_constraint
-    target = Normal.of(problem.target)
-    if kind in ("weighted", "weighted-block"):
-        parts = {"the step": new}
-        if kind == "weighted-block":
-            parts = {
-                "the mean block": Normal(new.mean, old.covariance),
-                "the θ-block": target.rescaled(old.mean, after),
-            }
-        for what, p in parts.items():
-            value = oracle.weighted_value(p, old, problem.contexts, problem.values)
-            _at_least(value, problem, what)
-        return record.case
-    s = oracle.SampleStatistics.of(
-        target, old.mean, theta, problem.contexts, problem.values, problem.threshold
-    )
-    by_mean = float(s.u @ s.P @ (new.mean - old.mean))
-    by_theta = float(s.psi @ (after - theta))
-    mean_value = float(problem.values.mean())
-    if kind == "linear":
-        _at_least(mean_value + by_mean + by_theta, problem, "the joint step")
+    if kind == "weighted":
+        after = {"the step": u.weighted_value(u.new)}
+    elif kind == "weighted-block":
+        after = {
+            "the mean block": u.weighted_value(Normal(u.new.mean, u.old.covariance)),
+            "the θ-block": u.weighted_value(u.target.rescaled(u.old.mean, u.new_theta)),
+        }
     else:
-        _at_least(mean_value + by_mean, problem, "the mean block")
-        _at_least(mean_value + by_theta, problem, "the θ-block")
-    return record.case
-
-
-def _at_least(value: float, problem: Problem, what: str) -> None:
+        s, mean_value = u.statistics, float(problem.values.mean())
+        by_mean = float(s.u @ s.P @ (u.new.mean - u.old.mean))
+        by_theta = float(s.psi @ (u.new_theta - u.theta))
+        after = {"the mean block": mean_value + by_mean, "the θ-block": mean_value + by_theta}
+        if kind == "linear":
+            after = {"the joint step": mean_value + by_mean + by_theta}
     unit = float(np.abs(problem.values).max()) + abs(problem.threshold)
-    require(
-        value >= problem.threshold - TOLERANCE * unit,
-        f"after {what} the value is {value:.9g}, below V₋ = {problem.threshold:.9g}",
-    )
-
-
-_SLACKS = st.sampled_from([1.0, 0.1, 0.4, 3.0, 0.0])
-
-
-def _has_budget(c: Capabilities) -> bool:
-    return c.trust_region is not None
-
-
-def _has_value(c: Capabilities) -> bool:
-    return c.value_constraint is not None
-
-
-PROPERTIES = [
-    Property(
-        "trust-region",
-        "the exact KL of every update stays within the budget claimed",
-        _has_budget,
-        lambda s: s.problems(),
-        _keeps_budget,
-    ),
-    Property(
-        "value-constraint",
-        "a convergence step keeps the predicted value at or above V₋",
-        _has_value,
-        lambda s: s.problems(slack=_SLACKS),
-        _keeps_value,
-    ),
-]
+    for what, value in after.items():
+        require(
+            value >= problem.threshold - TOLERANCE * unit,
+            f"after {what} the value is {value:.9g}, below V₋ = {problem.threshold:.9g}",
+        )
+    return u.record.case

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pacebench import curricula
-from pacebench.curricula import CurriculumError, Gaussian, sqp
+from pacebench.curricula import Curriculum, CurriculumError, Gaussian, Proposal, sqp
 from pacebench.curricula import spdl as spdl_module
 
 TARGET, INITIAL = Gaussian([0.0, 1.0], [1.0, 0.5]), Gaussian([3.0, -1.0], [4.0, 2.0])
@@ -222,6 +222,61 @@ def test_collapse_stops_at_a_limit_instead_of_underflowing():
     assert not record.accepted
     assert 0 < c.theta[0] < 1e-99
     assert math.isfinite(record.kl_target_forward)
+
+
+@pytest.mark.parametrize("name", curricula.names())
+@pytest.mark.parametrize("level", [-1.0, 1.0])
+def test_proposing_changes_nothing(name, level):
+    c, rng = make(name, bounds=([-9.0, -9.0], [9.0, 9.0])), np.random.default_rng(0)
+    feed(c, level, rng, n=15)
+    attributes, state = dict(vars(c)), c.state_dict()
+    proposal = c._propose(c.sample(15, rng), np.full(15, level))
+    assert all(vars(c)[key] is value for key, value in attributes.items())
+    assert len(vars(c)) == len(attributes)
+    assert c.state_dict() == state
+    # The base class installs by name, so a misspelt name would be a new attribute.
+    assert set(proposal.state) <= set(attributes)
+
+
+class Replay(Curriculum):
+    """Keeps the contexts of the last updates; its distribution is fitted to them."""
+
+    name = "replay"
+
+    def __init__(self, **common):
+        super().__init__(**common)
+        self.buffer = np.zeros((0, self.dim))
+
+    def _propose(self, contexts, values):
+        buffer = np.concatenate([self.buffer, contexts])[-50:]
+        p = Gaussian(buffer.mean(axis=0), buffer.var(axis=0))
+        return Proposal("schedule", "refit", p, {"buffer": buffer})
+
+    def _state(self):
+        return {"buffer": self.buffer.tolist()}
+
+    def _load_state(self, state):
+        buffer = np.array(state["buffer"]).reshape(-1, self.dim)
+        p = Gaussian(buffer.mean(axis=0), buffer.var(axis=0))
+        return {"buffer": buffer, "_distribution": p}
+
+
+def test_a_buffer_travels_in_the_proposal():
+    c, rng = Replay(target=TARGET, initial=INITIAL), np.random.default_rng(0)
+    feed(c, 1, rng)
+    feed(c, 1, rng)
+    assert c.buffer.shape == (50, 2)
+    kept, p = c.buffer, c.distribution
+    with pytest.raises(CurriculumError):
+        # Fifty equal contexts have no spread: proposing fails, and nothing has changed.
+        c.update(np.ones((50, 2)), np.ones(50))
+    assert (c.buffer is kept, c.distribution is p, c.updates) == (True, True, 2)
+    copy = Replay(target=TARGET, initial=INITIAL)
+    copy.load_state_dict(c.state_dict())
+    x = c.sample(9, rng)
+    first, second = (k.update(x, np.ones(9)).to_dict() for k in (c, copy))
+    assert {**first, "seconds": 0} == {**second, "seconds": 0}
+    assert c.state_dict() == copy.state_dict()
 
 
 def test_malformed_state_changes_nothing():

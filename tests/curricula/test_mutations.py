@@ -15,7 +15,8 @@ import pytest
 
 from pacebench import curricula
 from pacebench.curricula import scaled_problem
-from pacebench.curricula.spgl import Move, Spgl
+from pacebench.curricula.spgl import Spgl
+from pacebench.curricula.steps import Step
 from pacebench.harness.verify import PROPERTIES, Subject, attempt
 from pacebench.harness.verify.oracle import Normal, SampleStatistics
 
@@ -32,8 +33,8 @@ class Printed(Spgl):
     name = "spgl"
     slip: ClassVar[str] = ""
 
-    def _move(self, stats, theta, *, converge):
-        p, K = self.distribution, len(stats.weights)
+    def _step(self, stats, *, converge):
+        p, theta, K = self.distribution, self.theta, len(stats.weights)
         values = stats.weights * stats.unit * K
         target = Normal.of(self.target)
         contexts = stats.contexts
@@ -55,7 +56,8 @@ class Printed(Spgl):
             spread, theta_lands = self._theta(s, psi, omega, Hi, theta)
         relative = spread / theta
         whitened = relative if self.family.diagonal else relative @ self.family.root
-        return Move(p.whiten(mean), whitened, "printed", (mean_lands, theta_lands))
+        cases = ("free" if lands else "printed" for lands in (mean_lands, theta_lands))
+        return Step(np.concatenate([p.whiten(mean), whitened]), "/".join(cases))
 
     def _mean(self, s):
         a, x, u, e = s.slack, s.gap, s.u, self.epsilon
@@ -147,12 +149,14 @@ def test_a_printed_slip_is_caught(slip):
 def test_an_inverted_importance_ratio_is_caught_in_the_exact_variants(monkeypatch):
     original = scaled_problem.ScaledProblem.gain
 
-    def inverted(self, m, zeta):
-        gain, by_mean, by_theta = original(self, m, zeta)
+    def inverted(self, z):
+        gain, gradient = original(self, z)
         # w ↦ w |Θ'|/|Θ| turns √(|Θ|/|Θ'|) into √(|Θ'|/|Θ|).
-        factor, total = math.exp(float(zeta.sum())), float(self.stats.weights.sum())
+        factor, total = math.exp(float(z[self.dim :].sum())), float(self.stats.weights.sum())
         weighted = (gain + total) * factor
-        return weighted - total, by_mean * factor, by_theta * factor + weighted
+        gradient = gradient * factor
+        gradient[self.dim :] += weighted
+        return weighted - total, gradient
 
     judges = ("value-constraint", "raises-value")
     kind = curricula.get("spgl-joint")
@@ -175,9 +179,10 @@ def test_the_appendix_trace_is_caught_in_the_exact_kl(monkeypatch):
 def test_the_wrong_sign_of_ln_theta_is_caught_in_the_exact_objective(monkeypatch):
     original = scaled_problem.ScaledProblem.distance
 
-    def wrong(self, m, zeta):
-        value, by_mean, by_theta = original(self, m, zeta)
-        return value - float(zeta.sum()), by_mean, by_theta - 1.0
+    def wrong(self, z):
+        value, gradient = original(self, z)
+        gradient[self.dim :] -= 1.0
+        return value - float(z[self.dim :].sum()), gradient
 
     kind = curricula.get("spgl-joint")
     monkeypatch.setattr(scaled_problem.ScaledProblem, "distance", wrong)

@@ -122,7 +122,7 @@ def test_a_curriculum_of_ones_own():
             super().__init__(**common)
             self.pace = pace
 
-        def _propose(self, contexts, values, mean_value, slack):
+        def _propose(self, contexts, values):
             p = self.distribution
             mean = p.mean + self.pace * (self.target.mean - p.mean)
             return Proposal("schedule", "half", Gaussian(mean, p.covariance))

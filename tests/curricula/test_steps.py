@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pacebench.curricula.family import Statistics
+from pacebench.curricula.family import WhitenedStatistics
 from pacebench.curricula.shared import joint_approach, joint_ascent
 from pacebench.curricula.steps import approach, ascent, descend
 from pacebench.harness.verify.optimality import best_in_ball
@@ -20,6 +20,12 @@ MEAN, THETA = math.sqrt(2 * EPSILON), 2 * math.sqrt(EPSILON)
 
 def vector(*numbers):
     return np.array(numbers, dtype=float)
+
+
+def statistics(*, u, psi, x=None, pull=None, slack=0.0):
+    zero = np.zeros_like(u)
+    x, pull = (zero if v is None else v for v in (x, pull))
+    return WhitenedStatistics(slack, x, u, zero, psi, pull, np.ones(1), 1.0, zero[None])
 
 
 def test_performance_steps_spend_the_budget():
@@ -118,9 +124,8 @@ def test_joint_step_is_optimal_before_it_is_shortened(seed, d, decades):
     unit = 10.0**decades
     u, psi = unit * (rng.normal(size=d) - x), unit * (rng.normal(size=d) + pull)
     a = unit * float(rng.choice([0.0, 0.05, 0.5, 5.0]))
-    stats = Statistics(a, x, u, np.zeros(d), psi, pull, np.ones(1), 1.0, np.zeros((1, d)))
-    step = joint_approach(stats, EPSILON)
-    y = np.concatenate([step.mean, step.theta / math.sqrt(2)]) / MEAN
+    delta = joint_approach(statistics(slack=a, u=u, psi=psi, x=x, pull=pull), EPSILON).delta
+    y = np.concatenate([delta[:d], delta[d:] / math.sqrt(2)]) / MEAN
     slope = MEAN * np.concatenate([u, math.sqrt(2) * psi])
     assert np.linalg.norm(y) <= 1 + 1e-6
     assert a + slope @ y >= -1e-7 * (a + np.linalg.norm(slope))
@@ -136,7 +141,8 @@ def test_joint_step_is_optimal_before_it_is_shortened(seed, d, decades):
 
 
 def test_joint_ascent_spends_one_budget():
-    step = joint_ascent(vector(1.0, 2.0), vector(0.5, 0.1), EPSILON)
-    spent = 0.5 * step.mean @ step.mean + 0.25 * step.theta @ step.theta
-    assert spent == pytest.approx(EPSILON)
-    assert joint_ascent(vector(0.0), vector(0.0), EPSILON).case == "stationary"
+    delta = joint_ascent(statistics(u=vector(1.0, 2.0), psi=vector(0.5, 0.1)), EPSILON).delta
+    mean, theta = delta[:2], delta[2:]
+    assert 0.5 * mean @ mean + 0.25 * theta @ theta == pytest.approx(EPSILON)
+    still = joint_ascent(statistics(u=vector(0.0), psi=vector(0.0)), EPSILON)
+    assert still.case == "stationary"

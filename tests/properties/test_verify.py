@@ -76,7 +76,7 @@ def test_an_exception_inside_a_curriculum_is_a_finding():
 
         name = "crashing"
 
-        def _propose(self, contexts, values, mean_value, slack):
+        def _propose(self, contexts, values):
             if len(values) > 1:
                 raise ZeroDivisionError("oops")
             return Proposal("schedule", "fixed", self.distribution)

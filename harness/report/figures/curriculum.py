@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import warnings
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-from numpy.typing import NDArray
 
-from pacebench.envs.setup import Setup
-from pacebench.harness.report.canvas import INK, MUTED, Canvas, Figure
-from pacebench.harness.report.figures.lines import (
-    Bundle,
-    Thread,
-    carried_forward,
-    draw_bundles,
-    percentiles,
-    step_axis,
-)
-from pacebench.harness.report.palette import Style
-
-FloatArray = NDArray[np.float64]
+from pacebench.harness.report import words
+from pacebench.harness.report.canvas import INK, MUTED, Figure
+from pacebench.harness.report.data import ReportData
+from pacebench.harness.report.figures.lines import Bundle, draw_bundles, finish_steps
 
 # Matplotlib's own writes powers in mathematical notation, which user text forbids here.
 PLAIN = FuncFormatter(lambda value, _: f"{value:g}")
@@ -31,50 +21,43 @@ _POINTS = 80  # of a run's own curve: more cannot be seen, and the page has to s
 _MOST_THREADS = 12  # runs drawn singly per method
 
 
-def divergence_figure(
-    name: str, updates: pd.DataFrame, styles: Mapping[str, Style], budget: int, *, exploratory: bool
-) -> Figure | None:
+def divergence_figure(data: ReportData, setup: str, updates: pd.DataFrame) -> Figure | None:
     """Draws KL(ψ‖p) over environment steps: how far the curriculum still is from its target."""
-    title = f"Distance to the target, {_setup_of(updates)}"
-    with Canvas(name, title, styles=styles, exploratory=exploratory) as canvas:
-        bundles = _bundles(updates, "kl_target_forward", styles, budget)
-        if not bundles:
-            return None
+    bundles = _bundles(data, updates, "kl_target_forward")
+    if not bundles:
+        return None
+    with data.canvas(f"kl-target-{setup}", f"Distance to the target, {setup}") as canvas:
         draw_bundles(canvas, bundles, steps=True)
         # Curricula that land on the target have a divergence of exactly zero.
         canvas.axes.set_yscale("symlog", linthresh=1e-2, linscale=0.4)
         canvas.axes.yaxis.set_major_formatter(PLAIN)
         canvas.axes.set_ylim(bottom=0)
         canvas.axes.set_ylabel("KL(target ‖ sampled), nats")
-        step_axis(canvas.axes, budget)
-        canvas.legend(bundle.style.label for bundle in bundles)
+        finish_steps(canvas, bundles, data.study.budget)
         return canvas.finish(
             "KL(ψ‖p) of the distribution in use after each update, zero on the target. "
             f"{_median_words(bundles)} The axis is linear below 0.01."
         )
 
 
-def step_figure(
-    name: str, updates: pd.DataFrame, styles: Mapping[str, Style], budget: int, *, exploratory: bool
-) -> Figure | None:
+def step_figure(data: ReportData, setup: str, updates: pd.DataFrame) -> Figure | None:
     """Draws the realised KL of each update in units of ε."""
     paced = updates[updates["epsilon"].notna() & (updates["kl_step"].notna())]
     if paced.empty:
         return None
     paced = paced.assign(ratio=paced["kl_step"] / paced["epsilon"])
-    title = f"Size of the steps against ε, {_setup_of(updates)}"
-    with Canvas(name, title, styles=styles, exploratory=exploratory) as canvas:
-        bundles = _bundles(paced, "ratio", styles, budget)
+    bundles = _bundles(data, paced, "ratio")
+    with data.canvas(f"kl-step-{setup}", f"Size of the steps against ε, {setup}") as canvas:
         draw_bundles(canvas, bundles, steps=True)
         axes = canvas.axes
         axes.axhline(1.0, color=INK, linewidth=1.0, linestyle=(0, (4, 2)), zorder=5)
         axes.text(
-            budget, 1.0, "ε", ha="right", va="bottom", fontsize=10, color=INK, fontweight="bold"
-        )
+            data.study.budget, 1.0, "ε", ha="right", va="bottom", fontsize=10, color=INK,
+            fontweight="bold",
+        )  # fmt: skip
         axes.set_ylim(0, max(1.25, 1.05 * float(paced["ratio"].max())))
         axes.set_ylabel("KL(new ‖ old) / ε")
-        step_axis(axes, budget)
-        canvas.legend(bundle.style.label for bundle in bundles)
+        finish_steps(canvas, bundles, data.study.budget)
         return canvas.finish(
             "Exact KL(p_new‖p_old) of each update divided by its ε; updates above the dashed line "
             f"moved further than ε (counted in the table). {_median_words(bundles)}"
@@ -82,14 +65,7 @@ def step_figure(
 
 
 def path_figure(
-    name: str,
-    updates: pd.DataFrame,
-    setup: Setup,
-    dimension: int,
-    styles: Mapping[str, Style],
-    budget: int,
-    *,
-    exploratory: bool,
+    data: ReportData, setup: str, updates: pd.DataFrame, dimension: int
 ) -> Figure | None:
     """Draws the mean and the standard deviation of one context dimension over training."""
     known = updates[updates["mean"].notna() & updates["std"].notna()]
@@ -99,61 +75,58 @@ def path_figure(
         centre=[float(value[dimension]) for value in known["mean"]],
         spread=[float(value[dimension]) for value in known["std"]],
     )
-    what = setup.context_names[dimension]
-    title = f"{what[:1].upper()}{what[1:]}, {setup.name}"
-    with Canvas(name, title, styles=styles, rows=2, height=4.1, exploratory=exploratory) as canvas:
+    task = data.setups[setup]
+    what = task.context_names[dimension]
+    name, title = f"context-{setup}-{dimension}", f"{words.capital(what)}, {task.name}"
+    with data.canvas(name, title, rows=2, height=4.1) as canvas:
         means, spreads = canvas.all_axes
-        bundles = _bundles(known, "centre", styles, budget)
+        bundles = _bundles(data, known, "centre")
         draw_bundles(canvas, bundles, means, steps=True)
-        draw_bundles(canvas, _bundles(known, "spread", styles, budget), spreads, steps=True)
+        draw_bundles(canvas, _bundles(data, known, "spread"), spreads, steps=True)
         for axes in (means, spreads):
             axes.margins(y=0.12)
-        _ends(means, setup.initial_mean[dimension], setup.target_mean[dimension])
-        _ends(
-            spreads,
-            setup.initial_variance[dimension] ** 0.5,
-            setup.target_variance[dimension] ** 0.5,
-        )
+        _ends(means, task.initial_mean[dimension], task.target_mean[dimension])
+        variances = (task.initial_variance[dimension], task.target_variance[dimension])
+        _ends(spreads, *(variance**0.5 for variance in variances))
         spreads.set_yscale("log")
-        spreads.yaxis.set_major_locator(LogLocator(subs=_sub_decades(spreads.get_ylim())))
+        # Few labels over many decades, some more over few.
+        low, high = spreads.get_ylim()
+        subs = (1.0,) if high > 100 * low else (1.0, 2.0, 5.0)
+        spreads.yaxis.set_major_locator(LogLocator(subs=subs))
         spreads.yaxis.set_major_formatter(PLAIN)
         spreads.yaxis.set_minor_formatter(NullFormatter())
         means.set_ylabel("mean")
         spreads.set_ylabel("std (log)")
-        step_axis(spreads, budget)
-        canvas.legend(bundle.style.label for bundle in bundles)
+        finish_steps(canvas, bundles, data.study.budget)
         return canvas.finish(
             f"Mean and standard deviation of “{what}” under the sampling distribution, before "
             f"clipping to the bounds. {_median_words(bundles)}"
         )
 
 
-def _bundles(
-    updates: pd.DataFrame, column: str, styles: Mapping[str, Style], budget: int
-) -> list[Bundle]:
+def _bundles(data: ReportData, updates: pd.DataFrame, column: str) -> list[Bundle]:
     """Returns median, 5th and 95th percentile over runs, and some of the runs themselves."""
-    grid = np.linspace(0, budget, _POINTS + 1)
+    grid = np.linspace(0, data.study.budget, _POINTS + 1)
     bundles = []
-    for label, style in styles.items():
+    for label, style in data.styles.items():
         mine = updates[updates["label"] == label]
-        runs, seeds = [], []
+        threads = {}
         for seed, run in mine.groupby("seed", observed=True, sort=True):
             finite = run[np.isfinite(run[column].astype(float))]
             if len(finite):
-                x = finite["env_steps"].to_numpy(dtype=np.float64)
-                runs.append((x, finite[column].to_numpy(dtype=np.float64)))
-                seeds.append(str(seed))
-        if not runs:
+                # The last value at or before each point; none before the first.
+                at = np.searchsorted(finite["env_steps"].to_numpy(np.float64), grid, "right") - 1
+                values = finite[column].to_numpy(dtype=np.float64)[at]
+                threads[f"{label}, seed {seed}"] = np.where(at < 0, np.nan, values)
+        if not threads:
             continue
-        table = carried_forward(runs, grid)
-        threads = [
-            Thread(grid, row, f"{label}, seed {seed}")
-            for seed, row in list(zip(seeds, table, strict=True))[:_MOST_THREADS]
-        ]
-        middle = percentiles(table)
-        bundles.append(
-            Bundle(style, grid, middle["centre"], middle["low"], middle["high"], threads, len(runs))
-        )
+        with warnings.catch_warnings():
+            # Where no run has a value yet, NaN is the answer.
+            warnings.filterwarnings("ignore", "All-NaN slice", RuntimeWarning)
+            table = np.array(list(threads.values()))
+            low, centre, high = np.nanpercentile(table, (5, 50, 95), axis=0)
+        some = dict(list(threads.items())[:_MOST_THREADS])
+        bundles.append(Bundle(style, grid, centre, low, high, some, runs=len(threads)))
     return bundles
 
 
@@ -167,20 +140,10 @@ def _ends(axes: Axes, initial: float, target: float) -> None:
         )  # fmt: skip
 
 
-def _sub_decades(limits: tuple[float, float]) -> tuple[float, ...]:
-    """Returns which multiples of powers of ten to label, so that any range has a few labels."""
-    return (1.0,) if limits[1] > 100 * limits[0] else (1.0, 2.0, 5.0)
-
-
 def _median_words(bundles: list[Bundle]) -> str:
-    counts = {bundle.runs for bundle in bundles}
-    each = f"{min(counts)}" if len(counts) == 1 else f"{min(counts)}–{max(counts)}"
+    counts = [bundle.runs for bundle in bundles]
     some = f"up to {_MOST_THREADS} of them" if max(counts) > _MOST_THREADS else "every run"
     return (
-        f"Lines: median over n = {each} runs each; shade: 5th to 95th percentile (pointwise; a "
-        f"spread, not an interval); faint: {some}."
+        f"Lines: median over n = {words.extent(counts)} runs each; shade: 5th to 95th percentile "
+        f"(pointwise; a spread, not an interval); faint: {some}."
     )
-
-
-def _setup_of(updates: pd.DataFrame) -> str:
-    return str(updates["setup"].iloc[0])

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.transforms import blended_transform_factory
 
-from pacebench.harness.report.canvas import MUTED, ZONE, Canvas
+from pacebench.harness.analysis.scores import MEASURED
+from pacebench.harness.report import words
+from pacebench.harness.report.canvas import MUTED, ZONE, Canvas, Figure
+from pacebench.harness.report.data import ReportData
 from pacebench.harness.report.palette import Style
 from pacebench.harness.statistics.interval import Interval
 
@@ -20,7 +24,7 @@ class Seed:
 
     value: float
     tip: str
-    failed: bool = False
+    failed: bool
 
 
 @dataclass(frozen=True)
@@ -39,66 +43,100 @@ class Row:
     style: Style
     text: str
     interval: Interval | None
-    seeds: Sequence[Seed] = field(default_factory=tuple)
+    seeds: Sequence[Seed] = ()
     note: str = ""
     estimate: float | None = None
 
 
-@dataclass(frozen=True)
-class Reference:
-    """A vertical line with a word on it."""
+def seed_rows(
+    data: ReportData, setup: str, column: str, raw: str, tip: Callable[[Mapping[Any, Any]], str]
+) -> list[Row]:
+    """Returns a row per curriculum that has an estimate, with every run as a point.
 
-    value: float
-    text: str
+    Args:
+        data: What the report is made from.
+        setup: The setup.
+        column: What is estimated.
+        raw: The column of the runs' own values.
+        tip: What hovering over a run says.
+    """
+    rows = []
+    for label in data.study.labels:
+        item = data.estimate(label, setup, column)
+        if item is not None:
+            runs = data.known(setup, label).to_dict("records")
+            seeds = [Seed(float(run[raw]), tip(run), run["how"] != MEASURED) for run in runs]
+            style = data.styles[label]
+            rows.append(Row(style, style.short, item.interval, seeds, estimate=item.value))
+    return rows
 
 
-def draw_rows(
-    canvas: Canvas,
+def row_figure(
+    data: ReportData,
+    name: str,
+    title: str,
     rows: Sequence[Row],
     xlabel: str,
     *,
-    references: Sequence[Reference] = (),
+    per_row: float,
+    before: str = "",
+    after: str | None = None,
+    references: Sequence[tuple[float, str]] = (),
     zone: tuple[float, float] | None = None,
     include: Sequence[float] = (),
-) -> None:
-    """Draws the rows from top to bottom on the canvas' first panel.
+    limits: tuple[float, float] | None = None,
+) -> Figure | None:
+    """Draws rows from top to bottom; returns None where there is no number to draw.
 
     Args:
-        canvas: What is drawn on.
+        data: What the report is made from.
+        name: Stem of the files.
+        title: Short heading.
         rows: The rows.
         xlabel: Label of the axis, with its unit.
-        references: Vertical lines.
+        per_row: Height of a row in inches.
+        before: What the caption says before it describes the intervals.
+        after: What it says after that; if not given, which runs are left out.
+        references: Vertical lines, each with the word on it.
         zone: A shaded range, e.g. of differences too small to matter.
         include: Values that the axis reaches in any case.
+        limits: Ends of the axis; those of the data if not given.
     """
-    axes = canvas.axes
-    if zone is not None:
-        axes.axvspan(*zone, color=ZONE, zorder=0, linewidth=0)
-    axes.grid(axis="x")
-    for i, row in enumerate(rows):
-        raised = 0.16 if row.seeds else 0.0
-        _draw_seeds(canvas, row, i + 0.2)
-        _draw_interval(canvas, row, i - raised)
-        if row.note:
-            beside = blended_transform_factory(axes.transAxes, axes.transData)
-            note = axes.text(1.02, i, row.note, transform=beside, va="center", fontsize=8.5)
-            canvas.mark(note, row.style)
-    axes.set_yticks(range(len(rows)), [row.text for row in rows])
-    for label, row in zip(axes.get_yticklabels(), rows, strict=True):
-        canvas.mark(label, row.style)
-    axes.tick_params(axis="y", length=0)
-    axes.spines["left"].set_visible(False)
-    axes.set_ylim(len(rows) - 0.5, -0.5)
-    axes.set_xlabel(xlabel)
-    if include:
-        axes.update_datalim([(value, 0.0) for value in include], updatey=False)
-        axes.autoscale_view(scaley=False)
-    _draw_references(axes, references)
+    if all(row.interval is None and row.estimate is None for row in rows):
+        return None
+    with data.canvas(name, title, height=0.85 + per_row * len(rows)) as canvas:
+        axes = canvas.axes
+        if zone is not None:
+            axes.axvspan(*zone, color=ZONE, zorder=0, linewidth=0)
+        axes.grid(axis="x")
+        for i, row in enumerate(rows):
+            raised = 0.16 if row.seeds else 0.0
+            _draw_seeds(canvas, row, i + 0.2)
+            _draw_interval(canvas, row, i - raised)
+            if row.note:
+                beside = blended_transform_factory(axes.transAxes, axes.transData)
+                note = axes.text(1.02, i, row.note, transform=beside, va="center", fontsize=8.5)
+                canvas.mark(note, row.style)
+        label_rows(canvas, [row.text for row in rows], [row.style for row in rows])
+        axes.spines["left"].set_visible(False)
+        axes.set_xlabel(xlabel)
+        if include:
+            axes.update_datalim([(value, 0.0) for value in include], updatey=False)
+            axes.autoscale_view(scaley=False)
+        _draw_references(axes, references)
+        if limits is not None:
+            axes.set_xlim(*limits)
+        said = words.intervals(row.interval for row in rows)
+        return canvas.finish(f"{before}{said}{data.unknown if after is None else after}")
 
 
-def height_of(rows: int, per_row: float = 0.42) -> float:
-    """Returns the height in inches that so many rows need."""
-    return 0.85 + per_row * rows
+def label_rows(canvas: Canvas, texts: Sequence[str], styles: Sequence[Style]) -> None:
+    """Names the rows beside the axis, the first at the top, each marked as its curriculum."""
+    canvas.axes.set_yticks(range(len(texts)), texts)
+    for label, style in zip(canvas.axes.get_yticklabels(), styles, strict=True):
+        canvas.mark(label, style)
+    canvas.axes.tick_params(axis="y", length=0)
+    canvas.axes.set_ylim(len(texts) - 0.5, -0.5)
 
 
 def _draw_interval(canvas: Canvas, row: Row, y: float) -> None:
@@ -125,36 +163,26 @@ def _draw_interval(canvas: Canvas, row: Row, y: float) -> None:
 
 
 def _draw_seeds(canvas: Canvas, row: Row, y: float) -> None:
-    offsets = _spread([seed.value for seed in row.seeds])
-    for seed, offset in zip(row.seeds, offsets, strict=True):
+    # Neighbours in value get different heights, so that near-equal points can be told apart.
+    ladder = (0.0, 0.1, -0.1, 0.05, -0.05, 0.15, -0.15)
+    ranks = np.argsort(np.argsort([seed.value for seed in row.seeds], kind="stable"))
+    for seed, rank in zip(row.seeds, ranks, strict=True):
         (point,) = canvas.axes.plot(
-            seed.value, y + offset, marker="x" if seed.failed else "o", markersize=4,
+            seed.value, y + ladder[rank % len(ladder)], marker="x" if seed.failed else "o",
             color=row.style.colour, alpha=0.55, markeredgewidth=1.2 if seed.failed else 0,
-            linestyle="none", zorder=2,
+            markersize=4, linestyle="none", zorder=2,
         )  # fmt: skip
         canvas.mark(point, row.style, seed.tip)
 
 
-def _spread(values: Sequence[float]) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Returns offsets that keep near-equal points apart: the same for the same values, always."""
-    offsets = np.zeros(len(values))
-    if len(values) < 2:
-        return offsets
-    order = np.argsort(values, kind="stable")
-    ladder = np.array([0.0, 0.1, -0.1, 0.05, -0.05, 0.15, -0.15])
-    offsets[order] = ladder[np.arange(len(values)) % len(ladder)]
-    return offsets
-
-
-def _draw_references(axes: Axes, references: Sequence[Reference]) -> None:
+def _draw_references(axes: Axes, references: Sequence[tuple[float, str]]) -> None:
     low, high = axes.get_xlim()
-    for reference in references:
-        if not low <= reference.value <= high:
-            continue
-        axes.axvline(reference.value, color=MUTED, linewidth=0.9, linestyle=(0, (2, 2)), zorder=1)
-        above = blended_transform_factory(axes.transData, axes.transAxes)
-        axes.text(
-            reference.value, 1.01, reference.text, transform=above, ha="center", va="bottom",
-            fontsize=7.5, color=MUTED,
-        )  # fmt: skip
+    for value, word in references:
+        if low <= value <= high:
+            axes.axvline(value, color=MUTED, linewidth=0.9, linestyle=(0, (2, 2)), zorder=1)
+            above = blended_transform_factory(axes.transData, axes.transAxes)
+            axes.text(
+                value, 1.01, word, transform=above, ha="center", va="bottom", fontsize=7.5,
+                color=MUTED,
+            )  # fmt: skip
     axes.set_xlim(low, high)

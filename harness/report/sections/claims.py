@@ -6,25 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pacebench.harness.report.data import (
-    ReportData,
-    interval_cells,
-    interval_words,
-    percentile_words,
-    scope_words,
-)
-from pacebench.harness.report.document import (
-    Block,
-    Claim,
-    Claims,
-    Figures,
-    Section,
-    TableBlock,
-    Text,
-    Warned,
-)
-from pacebench.harness.report.figures.rows import Reference, Row, draw_rows, height_of
-from pacebench.harness.report.tables import Column, Table, count, fitted, p_value, span
+from pacebench.harness.report import document as doc
+from pacebench.harness.report import words
+from pacebench.harness.report.canvas import Figure
+from pacebench.harness.report.data import ReportData
+from pacebench.harness.report.figures.rows import Row, row_figure
+from pacebench.harness.report.tables import Column, Table, count, fitted, interval_cells, p_value
 from pacebench.harness.statistics.contrasts import ContrastResult
 from pacebench.harness.statistics.verdicts import VerdictKind
 
@@ -36,122 +23,105 @@ WORDS = {
 }
 
 
-def claims(view: ReportData) -> Section:
+def claims(data: ReportData) -> doc.Section:
     """Returns the claims, one sentence each, with scope and strength."""
-    family = _family(view)
-    blocks: list[Block] = [Claims([_claim(view, item) for item in family])]
-    if not family:
-        blocks = [Text("The study declares no comparison, so there is nothing to claim.")]
-    if view.exploratory:
+    family = _family(data)
+    blocks: list[doc.Block] = []
+    if data.exploratory:
         # Above the claims: whoever reads one has read this.
-        blocks.insert(
-            0,
-            Warned(
-                "Exploratory: read what follows as hypotheses, not as findings.",
-                view.analysis.exploratory,
-            ),
-        )
-    blocks += [Warned(note) for note in view.notes]
-    return Section("claims", "Claims", blocks)
+        warning = "Exploratory: read what follows as hypotheses, not as findings."
+        blocks.append(doc.Warned(warning, data.analysis.exploratory))
+    blocks.append(
+        doc.Claims([_claim(data, item) for item in family])
+        if family
+        else doc.Text("The study declares no comparison, so there is nothing to claim.")
+    )
+    blocks += [doc.Warned(note) for note in data.notes]
+    return doc.Section("claims", "Claims", blocks)
 
 
-def verdicts(view: ReportData) -> Section:
+def verdicts(data: ReportData) -> doc.Section:
     """Returns the table of verdicts and the plotted contrasts."""
-    family = _family(view)
-    said = view.study.statistics
+    family = _family(data)
+    said = data.study.statistics
     lead = (
-        f"The declared family: {len(family)} comparison{'s' if len(family) != 1 else ''} of "
-        f"{_measure(family)}. Differences are tested by Welch's t, equivalence by two one-sided "
-        f"tests within ±{said.smallest_effect:g} of normalised score; both are adjusted by Holm at "
-        f"α = {view.analysis.alpha:.3g}. Everything else in this report is exploratory"
+        f"The declared family: {words.plural(len(family), 'comparison')} of {_measure(family)}. "
+        f"Differences are tested by Welch's t, equivalence by two one-sided tests within "
+        f"±{said.smallest_effect:g} of normalised score; both are adjusted by Holm at "
+        f"α = {data.analysis.alpha:.3g}. Everything else in this report is exploratory"
         + (f"; declared as secondary: {', '.join(said.secondary)}." if said.secondary else ".")
     )
-    blocks: list[Block] = [Text(lead), TableBlock(_table(view, family))]
-    figures = [figure for scope in view.scopes if (figure := _forest(view, family, scope))]
+    blocks: list[doc.Block] = [doc.Text(lead), doc.TableBlock(_table(data, family))]
+    figures = [figure for scope in data.scopes if (figure := _forest(data, family, scope))]
     if figures:
-        blocks.append(Figures(figures))
-    return Section("verdicts", "Verdicts", blocks)
+        blocks.append(doc.Figures(figures))
+    return doc.Section("verdicts", "Verdicts", blocks)
 
 
-def _family(view: ReportData) -> list[ContrastResult]:
-    place = {label: i for i, label in enumerate(view.labels)}
-    scopes = {scope: i for i, scope in enumerate(view.scopes)}
-    family = [item for item in view.analysis.contrasts if item.family]
-    return sorted(
-        family,
-        key=lambda item: (
-            scopes[item.comparison.scope],
-            place[item.comparison.method],
-            place[item.comparison.control],
-        ),
-    )
+def _family(data: ReportData) -> list[ContrastResult]:
+    return data.contrasts(family=True)
 
 
 def _measure(family: list[ContrastResult]) -> str:
     return family[0].verdict.measure if family else "nothing"
 
 
-def _claim(view: ReportData, item: ContrastResult) -> Claim:
+def _claim(data: ReportData, item: ContrastResult) -> doc.Claim:
     # The sentence quotes the interval of the table and the figure, which holds over the family.
     verdict = replace(item.verdict, interval=item.simultaneous or item.verdict.interval)
     strength = "confirmatory" if verdict.confirmatory else "exploratory"
     runs = (
-        f"n = {verdict.interval.runs} {'searches or ' if view.by_search else ''}runs each"
+        f"n = {verdict.interval.runs} {'searches or ' if data.by_search else ''}runs each"
         if verdict.interval is not None
         else "no interval"
     )
     conditional = (
         " Conditional on these configurations: another search might have found others."
-        if not view.by_search and view.tuned & {item.comparison.method, item.comparison.control}
+        if not data.by_search and data.tuned & {item.comparison.method, item.comparison.control}
         else ""
     )
     scope = (
-        f"the mean over {len(view.study.setups)} setups"
+        f"the mean over {len(data.study.setups)} setups"
         if verdict.scope == "suite"
         else f"{verdict.scope} alone"
     )
-    learner = " and ".join(view.learners)
-    return Claim(
+    return doc.Claim(
         outcome=verdict.outcome.value,
         word=WORDS[verdict.outcome],
         sentence=verdict.sentence(),
-        strength=f"Scope: {scope}, learner {learner}, {view.study.budget:,} steps. Strength: "
-        f"{strength}, {runs}.{conditional}",
+        strength=f"Scope: {scope}, learner {' and '.join(data.learners)}, {data.study.budget:,} "
+        f"steps. Strength: {strength}, {runs}.{conditional}",
     )
 
 
-def verdict_rows(view: ReportData) -> list[dict[str, Any]]:
+def verdict_rows(data: ReportData) -> list[dict[str, Any]]:
     """Returns the verdict table as plain rows, which the terminal prints too."""
     rows = []
-    for item in _family(view):
+    for item in _family(data):
         verdict, interval = item.verdict, item.simultaneous or item.interval
         rows.append(
             {
-                "setup": scope_words(item.comparison.scope),
+                "setup": words.scope(item.comparison.scope),
                 "method": item.comparison.method,
                 "control": item.comparison.control,
                 "verdict": verdict.outcome.value,
-                "difference": interval.estimate if interval is not None else None,
-                **interval_cells(interval, "interval"),
-                "interval_kind": interval.kind if interval is not None else None,
-                **interval_cells(verdict.bounded, "bounded", "bounded_"),
-                **interval_cells(item.percentile, "percentile", "percentile_"),
-                "p": item.test.p_value if item.test is not None else None,
+                "difference": interval.estimate if interval else None,
+                **interval_cells("interval", interval),
+                "interval_kind": interval.kind if interval else None,
+                **interval_cells("bounded", verdict.bounded),
+                **interval_cells("percentile", item.percentile),
+                "p": item.test.p_value if item.test else None,
                 "adjusted_p": item.adjusted_p,
                 "permutation_p": item.sensitivity.p_value if item.sensitivity else None,
                 "equivalence_p": verdict.equivalence_p,
                 "smallest_effect": verdict.sesoi,
                 "mde": verdict.mde,
                 "needed": verdict.needed,
-                "runs": interval.runs if interval is not None else None,
+                "runs": interval.runs if interval else None,
                 "why": verdict.blocked,
             }
         )
     return rows
-
-
-def _word(value: str) -> str:
-    return WORDS[VerdictKind(value)]
 
 
 def verdict_columns(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
@@ -161,101 +131,77 @@ def verdict_columns(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
         Column("method", "curriculum", kind="method"),
         Column("control", "compared with", kind="method"),
         Column("setup", "setup"),
-        Column("verdict", "verdict", _word, kind="verdict"),
+        Column("verdict", "verdict", lambda value: WORDS[VerdictKind(value)], kind="verdict"),
         Column("difference", "difference", show, number=True),
-        Column("interval", "simultaneous interval", span(show), number=True, where="shown"),
-        Column("low", "low", where="csv"),
-        Column("high", "high", where="csv"),
+        *Column.interval("interval", "simultaneous interval", show),
         Column("interval_kind", "kind", where="csv"),
         Column("p", "p (Welch)", p_value, number=True),
         Column("adjusted_p", "adjusted p", p_value, number=True),
         Column("permutation_p", "p (permutation)", p_value, number=True),
         Column("equivalence_p", "adjusted p (equivalence)", p_value, number=True),
-        Column("bounded", "from the range alone", span(show), number=True, where="shown"),
-        Column("bounded_low", "", where="csv"),
-        Column("bounded_high", "", where="csv"),
-        Column("percentile", "percentile (other papers)", span(show), True, where="shown"),
-        Column("percentile_low", "", where="csv"),
-        Column("percentile_high", "", where="csv"),
+        *Column.interval("bounded", "from the range alone", show),
+        *Column.interval("percentile", "percentile (other papers)", show),
         Column("smallest_effect", "smallest effect", show, number=True),
         Column("mde", "detectable", show, number=True),
         Column("needed", "n needed", count, number=True),
         Column("runs", "n", number=True),
+        Column("why", "withheld because"),
     ]
 
 
-def _table(view: ReportData, family: list[ContrastResult]) -> Table:
-    rows = verdict_rows(view)
-    columns = verdict_columns(rows)
-    for kind in ("bounded", "percentile"):
-        if not any(row[kind] for row in rows):
-            columns = [column for column in columns if not column.key.startswith(kind)]
-    if any(row["why"] for row in rows):
-        columns.append(Column("why", "withheld because"))
-    found = [item.simultaneous or item.interval for item in family]
-    return Table(
-        "verdicts",
-        "",
+def _table(data: ReportData, family: list[ContrastResult]) -> Table:
+    rows = verdict_rows(data)
+    bounded = [item.verdict.bounded for item in family if item.verdict.bounded is not None]
+    alone = sum(item.simultaneous is None and item.interval is not None for item in family)
+    caption = (
         f"Differences of {_measure(family)}, curriculum minus what it is compared with; intervals "
         f"hold together over the family. “Detectable” is the true difference that this study would "
-        f"have found with {view.analysis.spec.power:.0%} probability, where the verdict is "
+        f"have found with {data.analysis.spec.power:.0%} probability, where the verdict is "
         f"inconclusive; “n needed” is the number of runs per cell that would find the smallest "
         f"effect of interest with that probability, if runs go on varying as they did here. "
-        f"{interval_words(found)}{_single_words(family)}{_bounded_words(family)}"
-        f"{percentile_words(item.percentile for item in family)}",
-        columns,
-        rows,
+        f"{words.intervals(item.simultaneous or item.interval for item in family)}"
     )
+    if alone:
+        caption += (
+            f" {alone} of the intervals hold by themselves only, because no run varies there."
+        )
+    if bounded:
+        caption += (
+            f"\n“From the range alone”: {words.intervals(bounded)} Each holds by itself and "
+            "assumes nothing of the scores but their declared range, so it allows for failures too "
+            "rare to have shown."
+        )
+    caption += words.percentiles(item.percentile for item in family)
+    optional = ["bounded", "percentile", "why"]
+    return Table("verdicts", "", caption, verdict_columns(rows), rows, optional=optional)
 
 
-def _single_words(family: list[ContrastResult]) -> str:
-    alone = sum(item.simultaneous is None and item.interval is not None for item in family)
-    if not alone:
-        return ""
-    return f" {alone} of the intervals hold by themselves only, because no run varies there."
-
-
-def _bounded_words(family: list[ContrastResult]) -> str:
-    known = [item.verdict.bounded for item in family if item.verdict.bounded is not None]
-    if not known:
-        return ""
-    return (
-        f"\n“From the range alone”: {interval_words(known)} Each holds by itself and assumes "
-        "nothing of the scores but their declared range, so it allows for failures too rare to "
-        "have shown."
-    )
-
-
-def _forest(view: ReportData, family: list[ContrastResult], scope: str) -> Any:
+def _forest(data: ReportData, family: list[ContrastResult], scope: str) -> Figure | None:
     mine = [item for item in family if item.comparison.scope == scope]
+    if not mine:
+        return None
     controls = {item.comparison.control for item in mine}
     rows = []
     for item in mine:
+        style, control = (data.styles[m] for m in (item.comparison.method, item.comparison.control))
+        against = f" − {control.short}" if len(controls) > 1 else ""
         interval = item.simultaneous or item.interval
-        style = view.styles[item.comparison.method]
-        against = f" − {view.styles[item.comparison.control].short}" if len(controls) > 1 else ""
-        outcome = item.verdict.outcome.value
-        rows.append(Row(style, f"{style.short}{against}", interval, note=outcome))
-    if not any(row.interval is not None for row in rows):
-        return None
+        text = f"{style.short}{against}"
+        rows.append(Row(style, text, interval, note=item.verdict.outcome.value))
     effect = mine[0].verdict.sesoi
-    title = f"Differences, {scope_words(scope)}"
-    name = f"contrasts-{view.scopes.index(scope)}"
-    with view.canvas(name, title, height=height_of(len(rows), 0.4)) as canvas:
-        draw_rows(
-            canvas,
-            rows,
-            f"difference in {mine[0].verdict.measure}"
-            + (f" to {view.styles[controls.pop()].short}" if len(controls) == 1 else ""),
-            references=[Reference(0.0, "no difference")],
-            zone=None if effect is None else (-effect, effect),
-            include=[0.0] if effect is None else [-effect, effect],
-        )
-        shade = (
-            ""
-            if effect is None
-            else f" Shaded: differences below the smallest effect of interest (±{effect:.3g})."
-        )
-        return canvas.finish(
-            f"Declared contrasts with {interval_words(row.interval for row in rows)}{shade}"
-        )
+    to = f" to {data.styles[controls.pop()].short}" if len(controls) == 1 else ""
+    return row_figure(
+        data,
+        f"contrasts-{data.scopes.index(scope)}",
+        f"Differences, {words.scope(scope)}",
+        rows,
+        f"difference in {mine[0].verdict.measure}{to}",
+        per_row=0.4,
+        before="Declared contrasts with ",
+        after=""
+        if effect is None
+        else f" Shaded: differences below the smallest effect of interest (±{effect:.3g}).",
+        references=[(0.0, "no difference")],
+        zone=None if effect is None else (-effect, effect),
+        include=[0.0] if effect is None else [-effect, effect],
+    )

@@ -3,56 +3,57 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
+
+import pandas as pd
 
 from pacebench.harness.analysis import freeze
 from pacebench.harness.analysis.scores import UNRESOLVED
 from pacebench.harness.analysis.units import LEAST_REPLICATES
-from pacebench.harness.report.data import ReportData
-from pacebench.harness.report.document import (
-    Block,
-    Heading,
-    Listing,
-    Pairs,
-    Section,
-    TableBlock,
-    Text,
-)
-from pacebench.harness.report.tables import Column, Table, count, fixed, number, percent
+from pacebench.harness.report import document as doc
+from pacebench.harness.report import words
+from pacebench.harness.report.data import ReportData, of_cell
+from pacebench.harness.report.tables import CELL, Column, Table, count, fixed, number, percent
 from pacebench.harness.statistics.missing import Accounting, tally
 from pacebench.harness.statistics.verdicts import VerdictKind
 
+# Held-out contexts that the protocol asks for.
+LEAST_CONTEXTS = 100
 
-def accounting(view: ReportData) -> Section:
+_RUN = (
+    Column("setup", "setup"),
+    Column("label", "curriculum", kind="method"),
+    Column("seed", "seed", number=True),
+    Column("status", "status"),
+    Column("how", "scored as"),
+)
+_RUN_ID = Column("run_id", "run", kind="mono")
+
+
+def accounting(data: ReportData) -> doc.Section:
     """Returns what became of every planned run."""
-    cells = {(c.method, c.setup): c for c in _cells(view)}
-    rows: list[dict[str, Any]] = []
-    for setup in view.study.setups:
-        for label in view.declared.labels:
-            cell = cells[label, setup]
-            mine = view.runs[(view.runs["setup"] == setup) & (view.runs["label"] == label)]
-            retries = int((mine["attempts"] - 1).clip(lower=0).sum()) if "attempts" in mine else 0
-            rows.append(
-                {
-                    **cell.to_dict(),
-                    "retries": retries,
-                    "env_steps": int(mine["env_steps"].sum()),
-                }
-            )
-    total, there = len(view.runs), int((view.runs["how"] != UNRESOLVED).sum())
-    sentences = [f"{there} of {total} planned runs have a score; the plan is the denominator."]
-    if view.retired:
+    setups, labels, runs = data.study.setups, data.declared.labels, data.runs
+    rows = []
+    for cell in _cells(data):
+        mine = of_cell(runs, cell.setup, cell.method)
+        retries = int((mine["attempts"] - 1).clip(lower=0).sum()) if "attempts" in mine else 0
+        steps = int(mine["env_steps"].sum())
+        rows.append({**cell.to_dict(), "retries": retries, "env_steps": steps})
+    rows.sort(key=lambda row: (setups.index(row["setup"]), labels.index(row["method"])))
+    there = int((runs["how"] != UNRESOLVED).sum())
+    sentences = [f"{there} of {len(runs)} planned runs have a score; the plan is the denominator."]
+    if data.retired:
         sentences.append(
-            f"{view.retired} further runs belong to earlier versions of the study file and are "
+            f"{data.retired} further runs belong to earlier versions of the study file and are "
             "not part of this report."
         )
-    if view.history.quarantined:
-        sentences.append(f"{view.history.quarantined} damaged runs were set aside.")
-    taken = Counter(view.history.sources.values())
+    if data.history.quarantined:
+        sentences.append(f"{data.history.quarantined} damaged runs were set aside.")
+    taken = Counter(data.history.sources.values())
     sentences += [f"{n} runs were taken over from {name}." for name, n in sorted(taken.items())]
     columns = (
-        Column("setup", "setup"),
-        Column("method", "curriculum", kind="method"),
+        *CELL,
         Column("planned", "planned", number=True),
         Column("ok", "ok", number=True),
         Column("diverged", "diverged", number=True),
@@ -68,64 +69,38 @@ def accounting(view: ReportData) -> Section:
         "machine or missing are unknown: they bound the estimates from both sides and block a "
         "verdict they could turn."
     )
-    blocks: list[Block] = [
-        Text(" ".join(sentences)),
-        TableBlock(Table("accounting", "", caption, columns, rows)),
-    ]
-    failed = view.runs[view.runs["status"] != "ok"]
-    if len(failed):
-        blocks.append(TableBlock(_failures(failed.to_dict("records"))))
-    blocks.append(TableBlock(_all_runs(view)))
-    return Section("accounting", "Run accounting", blocks)
+    tables = [Table("accounting", "", caption, columns, rows)]
+    if (runs["status"] != "ok").any():
+        tables.append(_failures(data))
+    tables.append(_all_runs(data))
+    blocks: list[doc.Block] = [doc.Text(" ".join(sentences))]
+    blocks += [doc.TableBlock(table) for table in tables]
+    return doc.Section("accounting", "Run accounting", blocks)
 
 
-def _cells(view: ReportData) -> tuple[Accounting, ...]:
+def _cells(data: ReportData) -> tuple[Accounting, ...]:
     """Counts runs, also where searches are what is analysed."""
-    return tally(view.runs.rename(columns={"label": "method"}))
+    return tally(data.runs.rename(columns={"label": "method"}))
 
 
-def _failures(runs: list[dict[Any, Any]]) -> Table:
+def _failures(data: ReportData) -> Table:
     return Table(
         "failures",
         "Runs that are not ok",
         "Every run that did not end well, and why.",
-        (
-            Column("setup", "setup"),
-            Column("label", "curriculum", kind="method"),
-            Column("seed", "seed", number=True),
-            Column("status", "status"),
-            Column("how", "scored as"),
-            Column("reason", "reason"),
-            Column("run_id", "run", kind="mono"),
-        ),
-        [{str(k): v for k, v in run.items()} for run in runs],
+        (*_RUN, Column("reason", "reason"), _RUN_ID),
+        _records(data.runs[data.runs["status"] != "ok"]),
     )
 
 
-# Held-out contexts that the protocol asks for.
-LEAST_CONTEXTS = 100
-
-_SHOWN = ("setup", "label", "seed", "status", "how", "return", "normalised", "success", "auc",
-          "cvar", "steps_to_threshold", "env_steps", "run_id")  # fmt: skip
-
-
-def _all_runs(view: ReportData) -> Table:
-    place = {label: i for i, label in enumerate(view.declared.labels)}
-    setups = {setup: i for i, setup in enumerate(view.study.setups)}
-    runs = sorted(
-        view.runs[list(_SHOWN)].to_dict("records"),
-        key=lambda run: (setups[run["setup"]], place[run["label"]], run["seed"]),
-    )
+def _all_runs(data: ReportData) -> Table:
+    setups, labels = data.study.setups, data.declared.labels
     return Table(
         "runs",
         "All runs",
         "One row per planned run: the raw material of every table above.",
         (
-            Column("setup", "setup"),
-            Column("label", "curriculum", kind="method"),
-            Column("seed", "seed", number=True),
-            Column("status", "status"),
-            Column("how", "scored as"),
+            *_RUN,
             Column("return", "return", number(4), number=True),
             Column("normalised", "normalised", fixed(3), number=True),
             Column("success", "success", percent(0), number=True),
@@ -133,58 +108,55 @@ def _all_runs(view: ReportData) -> Table:
             Column("cvar", "worst 20 %", fixed(3), number=True),
             Column("steps_to_threshold", "steps to V₋", count, number=True),
             Column("env_steps", "steps", count, number=True),
-            Column("run_id", "run", kind="mono"),
+            _RUN_ID,
         ),
-        [{str(k): v for k, v in run.items()} for run in runs],
+        sorted(
+            _records(data.runs),
+            key=lambda run: (setups.index(run["setup"]), labels.index(run["label"]), run["seed"]),
+        ),
         folded=True,
     )
 
 
-def provenance(view: ReportData) -> Section:
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(key): value for key, value in row.items()} for row in frame.to_dict("records")]
+
+
+def provenance(data: ReportData) -> doc.Section:
     """Returns the plan, its history, and where the results come from."""
-    blocks: list[Block] = []
-    frozen = view.frozen
+    blocks = [*_plan(data), doc.Pairs(list(data.provenance)), doc.TableBlock(_scales(data))]
+    return doc.Section("provenance", "Provenance and plan", blocks)
+
+
+def _plan(data: ReportData) -> Iterator[doc.Block]:
+    """Yields when the plan was frozen, and every deviation from it."""
+    frozen = data.frozen
     if frozen is None:
-        blocks.append(
-            Text(
-                "The plan was not frozen: nothing shows that estimands, family and number of runs "
-                "were chosen before the data were seen. `pacebench freeze` does that."
-            )
+        yield doc.Text(
+            "The plan was not frozen: nothing shows that estimands, family and number of runs "
+            "were chosen before the data were seen. `pacebench freeze` does that."
         )
-    else:
-        first = frozen.versions[0]
-        blocks.append(
-            Text(
-                f"The plan was frozen on {first.time} (SHA-256 {first.frozen.digest}), when "
-                f"{first.finished} evaluation runs had finished"
-                + (f" here and {first.elsewhere} in other studies." if first.elsewhere else ".")
-            )
+        return
+    first = frozen.versions[0]
+    yield doc.Text(
+        f"The plan was frozen on {first.time} (SHA-256 {first.frozen.digest}), when "
+        f"{first.finished} evaluation runs had finished"
+        + (f" here and {first.elsewhere} in other studies." if first.elsewhere else ".")
+    )
+    for amendment in frozen.amendments:
+        yield doc.Heading(
+            f"Deviation of {amendment.time}, after {amendment.finished} finished runs"
         )
-        for amendment in frozen.amendments:
-            blocks.append(
-                Heading(f"Deviation of {amendment.time}, after {amendment.finished} finished runs")
-            )
-            blocks.append(Text(amendment.reason))
-            blocks.append(Listing([change.sentence() for change in amendment.changes]))
-        silent = freeze.undeclared(frozen, view.declared)
-        if silent:
-            blocks.append(Heading("Deviations that were not declared"))
-            blocks.append(Listing([change.sentence() for change in silent]))
-    blocks.append(Pairs(list(view.provenance)))
-    anchors = [
-        {
-            "setup": name,
-            "baseline": scale.anchors.baseline.mean_return,
-            "reference": scale.anchors.reference.mean_return,
-            "policies": f"{scale.anchors.baseline.policy}, {scale.anchors.reference.policy}",
-            "episodes": scale.anchors.episodes,
-            "floor": scale.floor,
-            "threshold": scale.threshold,
-            "command": scale.anchors.command,
-        }
-        for name, scale in view.scales.items()
-    ]
-    table = Table(
+        yield doc.Text(amendment.reason)
+        yield doc.Listing([change.sentence() for change in amendment.changes])
+    silent = freeze.undeclared(frozen, data.declared, data.runs)
+    if silent:
+        yield doc.Heading("Deviations that were not declared")
+        yield doc.Listing([change.sentence() for change in silent])
+
+
+def _scales(data: ReportData) -> Table:
+    return Table(
         "anchors",
         "Scales",
         "Normalised score = (return − baseline) / (reference − baseline), fixed per setup and "
@@ -199,92 +171,92 @@ def provenance(view: ReportData) -> Section:
             Column("threshold", "V₋", number(4), number=True),
             Column("command", "measured by", kind="mono"),
         ),
-        anchors,
+        [
+            {
+                "setup": name,
+                "baseline": scale.anchors.baseline.mean_return,
+                "reference": scale.anchors.reference.mean_return,
+                "policies": f"{scale.anchors.baseline.policy}, {scale.anchors.reference.policy}",
+                "episodes": scale.anchors.episodes,
+                "floor": scale.floor,
+                "threshold": scale.threshold,
+                "command": scale.anchors.command,
+            }
+            for name, scale in data.scales.items()
+        ],
     )
-    blocks.append(TableBlock(table))
-    return Section("provenance", "Provenance and plan", blocks)
 
 
-def limits(view: ReportData) -> Section:
+def limits(data: ReportData) -> doc.Section:
     """Returns what the study does not show, from what it did and did not do."""
-    return Section("limits", "What this does not show", [Listing(limitations(view))])
+    return doc.Section("limits", "What this does not show", [doc.Listing(list(limitations(data)))])
 
 
-def limitations(view: ReportData) -> list[str]:
-    """Returns the limits of the study, one sentence each."""
-    study, n = view.study, view.analysis.runs
-    names = sorted({view.setups[name].environment for name in study.setups})
-    said = []
+def limitations(data: ReportData) -> Iterator[str]:
+    """Yields the limits of the study, one sentence each."""
+    study, n, contexts = data.study, data.analysis.runs, data.study.evaluation.contexts
+    environments = sorted({data.setups[name].environment for name in study.setups})
     if len(study.setups) == 1:
-        said.append(f"Anything about other tasks: there is one setup, {study.setups[0]}.")
+        yield f"Anything about other tasks: there is one setup, {study.setups[0]}."
     else:
-        family = "one environment" if len(names) == 1 else f"{len(names)} environments"
-        said.append(
-            f"Anything about other tasks: there are {len(study.setups)} setups of {family} "
-            f"({', '.join(names)}), chosen and not sampled."
+        kinds = "one environment" if len(environments) == 1 else f"{len(environments)} environments"
+        yield (
+            f"Anything about other tasks: there are {len(study.setups)} setups of {kinds} "
+            f"({', '.join(environments)}), chosen and not sampled."
         )
-    same = all(entry.learner is None for entry in study.curricula)
-    said.append(
-        f"Anything about other learners: every run used {view.learners[0]}, with the same settings "
+    yield (
+        f"Anything about other learners: every run used {data.learners[0]}, with the same settings "
         "for all curricula of a setup."
-        if same
+        if all(entry.learner is None for entry in study.curricula)
         else "The effect of the curriculum alone: the learner or its settings differ between the "
-        f"methods ({', '.join(view.learners)})."
+        f"methods ({', '.join(data.learners)})."
     )
-    if not view.tuned:
-        said.append(
+    if not data.tuned:
+        yield (
             "How the curricula compare when each is tuned: none was tuned here, so the claims are "
             "about these settings of ε, V₋ and options."
         )
-    elif not view.by_search:
-        said.append(
+    elif not data.by_search:
+        yield (
             f"How “method plus tuning” compares, which takes {LEAST_REPLICATES} independent "
             "searches per method: the claims are conditional on these configurations."
         )
-    said.append(
+    yield (
         f"What happens after {study.budget:,} environment steps, or between the "
         f"{len(study.evaluation_steps())} evaluations."
     )
-    said.append(
-        f"Performance on contexts other than the target's: scores are means over "
-        f"{study.evaluation.contexts} held-out target contexts with the deterministic policy."
+    yield (
+        f"Performance on contexts other than the target's: scores are means over {contexts} "
+        "held-out target contexts with the deterministic policy."
     )
-    if any(
-        c.verdict.outcome is VerdictKind.INCONCLUSIVE for c in view.analysis.contrasts if c.family
-    ):
-        said.append(
-            f"Effects smaller than n = {n} runs per cell can find; “inconclusive” is not “equal”."
-        )
+    family = [item.verdict.outcome for item in data.analysis.contrasts if item.family]
+    if VerdictKind.INCONCLUSIVE in family:
+        yield f"Effects smaller than n = {n} runs per cell can find; “inconclusive” is not “equal”."
     if n:
-        said.append(
+        yield (
             f"Rare outcomes: what happens in up to {1 - 0.05 ** (1 / n):.0%} of the runs of a cell "
             f"may well not have happened in any of {n}, and then no interval from their spread "
             "knows of it."
         )
-    if study.evaluation.contexts < LEAST_CONTEXTS:
-        said.append(
+    if contexts < LEAST_CONTEXTS:
+        yield (
             f"Scores as exact as the protocol wants them: it asks for {LEAST_CONTEXTS} held-out "
-            f"contexts, here there are {study.evaluation.contexts}."
+            f"contexts, here there are {contexts}."
         )
-    unknown = sum(cell.unresolved for cell in _cells(view))
-    if unknown:
-        runs = f"{unknown} run{'s' if unknown > 1 else ''}"
-        said.append(f"What the {runs} without a result would have scored.")
-    floored = sum(cell.floored for cell in _cells(view))
-    if floored:
-        said.append(
-            f"How failed runs would have ended ({floored} here): they score the floor by rule."
-        )
+    cells = _cells(data)
+    if unknown := sum(cell.unresolved for cell in cells):
+        yield f"What the {words.plural(unknown, 'run')} without a result would have scored."
+    if floored := sum(cell.floored for cell in cells):
+        yield f"How failed runs would have ended ({floored} here): they score the floor by rule."
     if study.schedule.value_signal == "critic":
-        said.append("How curricula fare on realised returns: they were paced by the critic.")
-    said.append(
+        yield "How curricula fare on realised returns: they were paced by the critic."
+    yield (
         "Which curriculum is faster by the clock: the wall times of parallel runs are a split of "
         "a bill, not a measurement."
     )
-    said.append(
+    yield (
         "Any comparison outside the declared family: it is printed without adjustment, as a "
         "source of hypotheses."
     )
-    if view.exploratory:
-        said.append("A confirmed finding: the report is exploratory for the reasons given above.")
-    return said
+    if data.exploratory:
+        yield "A confirmed finding: the report is exploratory for the reasons given above."

@@ -4,61 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from pacebench.harness.report import document as doc
+from pacebench.harness.report import words
 from pacebench.harness.report.data import ReportData
-from pacebench.harness.report.document import Document, Section
-from pacebench.harness.report.figures.lines import short_count
-from pacebench.harness.report.sections import (
-    aggregates,
-    behaviour,
-    claims,
-    closing,
-    curves,
-    results,
-    tuning,
-)
+from pacebench.harness.report.sections.aggregates import aggregates, improvement
+from pacebench.harness.report.sections.behaviour import behaviour
+from pacebench.harness.report.sections.claims import claims, verdicts
+from pacebench.harness.report.sections.closing import accounting, limits, provenance
+from pacebench.harness.report.sections.curves import efficiency, learning
+from pacebench.harness.report.sections.results import results
+from pacebench.harness.report.sections.tuning import tuning
+from pacebench.harness.report.sections.wall_clock import wall_clock
 
 # A section that has nothing to say about a study returns None.
-SectionOf = Callable[[ReportData], Section | None]
+SectionOf = Callable[[ReportData], doc.Section | None]
 
 SECTIONS: tuple[SectionOf, ...] = (
-    claims.claims,
-    claims.verdicts,
-    results.results,
-    aggregates.aggregates,
-    aggregates.improvement,
-    curves.learning,
-    curves.efficiency,
-    behaviour.behaviour,
-    behaviour.wall_clock,
-    tuning.tuning,
-    closing.accounting,
-    closing.provenance,
-    closing.limits,
+    claims,
+    verdicts,
+    results,
+    aggregates,
+    improvement,
+    learning,
+    efficiency,
+    behaviour,
+    wall_clock,
+    tuning,
+    accounting,
+    provenance,
+    limits,
 )
 
 
-def document(view: ReportData, sections: Sequence[SectionOf] = SECTIONS) -> Document:
-    """Returns the report of a view, whole unless only some sections are asked for."""
-    study, n = view.study, view.analysis.runs
-    return Document(
+def document(data: ReportData, sections: Sequence[SectionOf] = SECTIONS) -> doc.Document:
+    """Returns the report of a study, whole unless only some sections are asked for."""
+    study, n = data.study, data.analysis.runs
+    best = "confirmatory" if data.analysis.claims else ""
+    return doc.Document(
         title=study.name,
         question=study.question,
         facts=[
             f"{len(study.labels)} curricula",
-            f"{len(study.setups)} setup{'s' if len(study.setups) > 1 else ''}",
+            words.plural(len(study.setups), "setup"),
             f"n = {n} searches of {study.seeds.count} runs each"
-            if view.by_search
+            if data.by_search
             else f"n = {n} of {study.seeds.count} runs per cell",
-            f"learner {', '.join(view.learners)}",
-            f"{short_count(study.budget)} steps per run",
+            f"learner {', '.join(data.learners)}",
+            f"{words.short_count(study.budget)} steps per run",
         ],
-        exploratory=view.analysis.exploratory,
-        strength=_strength(view),
-        sections=[made for section in sections if (made := section(view)) is not None],
+        exploratory=data.analysis.exploratory,
+        strength="exploratory" if data.exploratory else best,
+        sections=[made for section in sections if (made := section(data)) is not None],
     )
-
-
-def _strength(view: ReportData) -> str:
-    if view.exploratory:
-        return "exploratory"
-    return "confirmatory" if view.analysis.claims else ""

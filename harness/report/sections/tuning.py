@@ -4,78 +4,63 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 from pacebench.harness.analysis.units import LEAST_REPLICATES
-from pacebench.harness.report.data import ReportData, slug
-from pacebench.harness.report.document import (
-    Block,
-    Figures,
-    Heading,
-    Section,
-    TableBlock,
-    Text,
-    Warned,
-)
-from pacebench.harness.report.figures.tuning import history_figure, score_limits, surface_figure
+from pacebench.harness.report import document as doc
+from pacebench.harness.report.data import ReportData
+from pacebench.harness.report.figures.tuning import history_figure, response_figures, value_words
 from pacebench.harness.report.palette import Style
-from pacebench.harness.report.tables import MINUS, Column, Table, count, fixed, number
+from pacebench.harness.report.tables import CELL, MINUS, Column, Table, count, fixed, number
 from pacebench.harness.tuning.record import SearchRecord, TuningRecord
 
 _SHORT = {"epsilon": "ε", "threshold": "V₋", "std_floor_ratio": "std floor"}
 
 
-def tuning(view: ReportData) -> Section | None:
+def tuning(data: ReportData) -> doc.Section | None:
     """Returns cost, choices and response of the searches; None where nothing was tuned."""
-    record = view.tuning
-    if record is None:
+    record = data.tuning
+    # The look of each tuned method, whatever its searches are called in the study.
+    look: dict[str, Style] = {}
+    for entry in data.study.curricula:
+        if entry.tuned is not None:
+            look.setdefault(entry.tuned.method, data.styles[entry.shown])
+    searches = [search for search in record.searches if search.method in look] if record else []
+    if record is None or not searches:
         return None
-    look = _styles(view)
-    searches = [search for search in record.searches if search.method in look]
-    if not searches:
-        return None
-    blocks: list[Block] = [
-        Text(_lead(view, record)),
-        TableBlock(_costs(searches)),
-        Text(_optimism(searches)),
-        TableBlock(_choices(searches)),
+    blocks: list[doc.Block] = [
+        doc.Text(_lead(data, record)),
+        doc.TableBlock(_costs(searches)),
+        doc.Text(_optimism(searches)),
+        doc.TableBlock(_choices(searches)),
     ]
-    flagged = [search for search in searches if search.boundary]
+    flagged = [
+        f"{s.method} on {s.setup}: {_point({name: s.point[name] for name in s.boundary})}"
+        for s in searches
+        if s.boundary
+    ]
     if flagged:
-        blocks.append(
-            Warned(
-                "Some choices lie within 5 % of an end of their range: the range, not the method, "
-                "may have decided.",
-                [
-                    f"{s.method} on {s.setup}: "
-                    + ", ".join(f"{_short(n)} = {_value(s.point[n])}" for n in s.boundary)
-                    for s in flagged
-                ],
-            )
+        warning = (
+            "Some choices lie within 5 % of an end of their range: the range, not the method, "
+            "may have decided."
         )
+        blocks.append(doc.Warned(warning, flagged))
     for setup in dict.fromkeys(search.setup for search in searches):
         here = [search for search in searches if search.setup == setup]
-        blocks += [Heading(setup), Figures(_figures(view, setup, here, look))]
-    return Section("tuning", "Tuning", blocks)
+        history = history_figure(data, setup, here, look)
+        figures = [history, *response_figures(data, setup, here, look)]
+        blocks += [doc.Heading(setup), doc.Figures(figures)]
+    return doc.Section("tuning", "Tuning", blocks)
 
 
-def _styles(view: ReportData) -> dict[str, Style]:
-    """Returns the look of each tuned method, whatever its searches are called in the study."""
-    found: dict[str, Style] = {}
-    for entry in view.study.curricula:
-        if entry.tuned is not None:
-            found.setdefault(entry.tuned.method, view.styles[entry.shown])
-    return found
-
-
-def _lead(view: ReportData, record: TuningRecord) -> str:
+def _lead(data: ReportData, record: TuningRecord) -> str:
     first = record.searches[0]
     times = f"{record.replicates} independent searches" if record.replicates > 1 else "one search"
     unit = (
         "The search is the unit of every comparison of a tuned method: its score is the mean of "
         "its evaluation runs."
-        if view.by_search
+        if data.by_search
         else f"With fewer than {LEAST_REPLICATES} searches per method, every claim about a tuned "
         "method is conditional on these configurations."
     )
@@ -101,24 +86,20 @@ def _optimism(searches: list[SearchRecord]) -> str:
 
 
 def _costs(searches: list[SearchRecord]) -> Table:
-    rows: list[dict[str, Any]] = []
-    for key in dict.fromkeys((s.method, s.setup) for s in searches):
-        mine = [s for s in searches if (s.method, s.setup) == key]
-        states = [s.states() for s in mine]
-
-        def total(name: str, states: list[dict[str, int]] = states) -> int:
-            return sum(state.get(name, 0) for state in states)
-
+    rows = []
+    for method, setup in dict.fromkeys((s.method, s.setup) for s in searches):
+        mine = [s for s in searches if (s.method, s.setup) == (method, setup)]
+        states = sum((Counter(s.states()) for s in mine), Counter[str]())
         rows.append(
             {
-                "setup": key[1],
-                "method": key[0],
+                "setup": setup,
+                "method": method,
                 "searches": len(mine),
                 "trials": sum(len(s.trials) for s in mine),
-                "complete": total("COMPLETE"),
-                "pruned": total("PRUNED"),
-                "failed": total("FAIL"),
-                "floored": total("runs at the floor"),
+                "complete": states["COMPLETE"],
+                "pruned": states["PRUNED"],
+                "failed": states["FAIL"],
+                "floored": states["runs at the floor"],
                 "search_steps": sum(s.env_steps for s in mine),
                 "total_steps": sum(s.total_steps for s in mine),
                 "cpu_hours": sum(s.total_seconds for s in mine) / 3600,
@@ -131,8 +112,7 @@ def _costs(searches: list[SearchRecord]) -> Table:
         "re-ranking comes on top, the same for all. CPU-hours are the training time of both on one "
         "core each.",
         (
-            Column("setup", "setup"),
-            Column("method", "curriculum", kind="method"),
+            *CELL,
             Column("searches", "searches", number=True),
             Column("trials", "trials", number=True),
             Column("complete", "complete", number=True),
@@ -153,7 +133,7 @@ def _choices(searches: list[SearchRecord]) -> Table:
             "setup": s.setup,
             "method": s.method,
             "search": s.replicate + 1,
-            "chosen": ", ".join(f"{_short(n)} = {_value(v)}" for n, v in s.point.items()),
+            "chosen": _point(s.point),
             "searched": s.candidates[0].searched,
             "best_again": s.candidates[0].mean,
             "optimism": s.optimism,
@@ -162,7 +142,7 @@ def _choices(searches: list[SearchRecord]) -> Table:
             "gain": s.gain,
             "gain_error": _paired_error(s),
             "importance": _importance(s.importance),
-            "boundary": ", ".join(map(_short, s.boundary)),
+            "boundary": ", ".join(_SHORT.get(name, name) for name in s.boundary),
         }
         for s in searches
     ]
@@ -177,8 +157,7 @@ def _choices(searches: list[SearchRecord]) -> Table:
         "has the standard error of paired differences, and is itself the best of a few. "
         "Importance: PED-ANOVA's share of the scores' variation.",
         (
-            Column("setup", "setup"),
-            Column("method", "curriculum", kind="method"),
+            *CELL,
             Column("search", "search", number=True),
             Column("chosen", "chosen values"),
             Column("searched", "best trial, searched", show, number=True),
@@ -195,22 +174,6 @@ def _choices(searches: list[SearchRecord]) -> Table:
     )
 
 
-def _figures(
-    view: ReportData, setup: str, here: list[SearchRecord], look: Mapping[str, Style]
-) -> Any:
-    weak, name = view.exploratory, slug(setup)
-    found = [history_figure(f"tuning-{name}", here, view.styles, look, exploratory=weak)]
-    limits = score_limits(here)
-    for i, method in enumerate(dict.fromkeys(s.method for s in here)):
-        mine = [s for s in here if s.method == method]
-        figure = surface_figure(
-            f"response-{name}-{i}", mine, look[method], view.styles, limits, exploratory=weak
-        )
-        if figure is not None:
-            found.append(figure)
-    return found
-
-
 def _paired_error(search: SearchRecord) -> float | None:
     pairs = zip(search.chosen_candidate.scores, search.own_candidate.scores, strict=True)
     differences = [a - b for a, b in pairs]
@@ -221,12 +184,8 @@ def _paired_error(search: SearchRecord) -> float | None:
 
 def _importance(shares: Mapping[str, float]) -> str:
     ordered = sorted(shares.items(), key=lambda item: -item[1])
-    return ", ".join(f"{_short(name)} {share:.0%}" for name, share in ordered)
+    return ", ".join(f"{_SHORT.get(name, name)} {share:.0%}" for name, share in ordered)
 
 
-def _short(parameter: str) -> str:
-    return _SHORT.get(parameter, parameter)
-
-
-def _value(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+def _point(point: Mapping[str, object]) -> str:
+    return ", ".join(f"{_SHORT.get(name, name)} = {value_words(v)}" for name, v in point.items())

@@ -2,82 +2,79 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 import pytest
 
-from pacebench.harness.overhead import scaling, summary
-from pacebench.harness.overhead.measure import summarise
-from pacebench.harness.overhead.shares import score_at, seconds_at, summarise_training
-from pacebench.harness.overhead.words import all_claims, duration, factor, headline_cells, percent
+from pacebench.harness.overhead import scaling
+from pacebench.harness.overhead.findings import MachineState, OverheadSummary, Speed
+from pacebench.harness.overhead.summary import choose_clock, summarise
+from pacebench.harness.overhead.training import TrainingRun, summarise_training
+from pacebench.harness.report.overhead.claims import all_claims, headline_cells
+from pacebench.harness.report.overhead.formats import duration, factor, percent
 from tests.harness.overhead.simulated import LAWS, SETTINGS, simulated_cells
 
-MACHINE = {
-    "versions": {"python": "3"},
-    "revision": "abc",
-    "dirty": False,
-    "hardware": {"processor": "p", "threads": 2},
-    "governor": "not exposed",
-    "boost": "not exposed",
-    "virtual": True,
-    "load": [0.5, 0.5, 0.5],
-    "blas": "b",
-}
+MACHINE = MachineState(
+    versions={"python": "3"},
+    revision="abc",
+    dirty=False,
+    hardware={"processor": "p", "threads": 2},
+    governor="not exposed",
+    boost="not exposed",
+    virtual=True,
+    load=(0.5, 0.5, 0.5),
+    blas="b",
+)
 
 
 @pytest.fixture(scope="module")
 def found():
     cells, check = simulated_cells(np.random.default_rng(0))
-    return summarise(cells, check, [], SETTINGS, MACHINE)
+    return summarise(cells, check, None, SETTINGS, MACHINE)
 
 
 def test_ratios_hold_the_truth(found):
     held = total = 0
-    for cell in found["cells"]:
-        for name, method in cell["methods"].items():
-            if "ratio" not in method:
+    for cell in found.cells:
+        for name, method in cell.timed.items():
+            if method.ratio is None:
                 continue
             fixed, work, exponent = LAWS[name]
-            own = fixed + work * cell["size"] * cell["d"] ** exponent
-            base = LAWS["spgl"][0] + LAWS["spgl"][1] * cell["size"] * cell["d"]
-            held += method["ratio"]["low"] <= own / base <= method["ratio"]["high"]
+            own = fixed + work * cell.size * cell.d**exponent
+            base = LAWS["spgl"][0] + LAWS["spgl"][1] * cell.size * cell.d
+            held += method.ratio.low <= own / base <= method.ratio.high
             total += 1
     assert total >= 30
     assert held / total > 0.85
 
 
 def test_what_is_over_the_limit_is_shown_and_not_dropped(found):
-    over = [
-        (cell["d"], cell["size"])
-        for cell in found["cells"]
-        if cell["methods"]["spdl"]["status"] == "over"
-    ]
+    over = [(c.d, c.size) for c in found.cells if c.methods["spdl"].status == "over"]
     large = [(d, size) for d in (1_000, 10_000) for size in (16, 64, 256)]
     assert over == [(100, 256), *large]
-    assert all(set(cell["methods"]) == set(LAWS) for cell in found["cells"])
+    assert all(set(cell.methods) == set(LAWS) for cell in found.cells)
 
 
 def test_self_check_finds_the_slowdown_and_no_ghost(found):
-    assert found["check"]["again"]["outcome"] == "inconclusive"
-    assert found["check"]["slowed"]["outcome"] == "slower"
-    assert found["twins"]["cells"] == 18
-    assert found["twins"]["p_value"] > 0.01
+    assert found.check.again.outcome is Speed.INCONCLUSIVE
+    assert found.check.slowed.outcome is Speed.SLOWER
+    assert found.twins.cells == 18
+    assert found.twins.p_value > 0.01
 
 
 def test_clock_follows_the_machine_and_not_the_result():
     cells, check = simulated_cells(np.random.default_rng(0))
-    assert summary.choose_clock(cells)[0] == "wall"
+    assert choose_clock(cells)[0] == "wall"
     for cell in [*cells, check]:
         for block in cell.blocks.values():
-            for times in block["times"].values():
-                times["cpu"] = [t / 3.0 for t in times["cpu"]]
-    busy = summarise(cells, check, [], SETTINGS, MACHINE)
-    assert busy["clock"] == "cpu"
-    assert busy["wall_over_cpu"] == pytest.approx(3.0, rel=0.05)
-    assert any(claim["word"] == "clock" for claim in busy["claims"])
-    reference = busy["cells"][0]["methods"]["spgl"]
-    assert reference["time"] == reference["cpu"] != reference["wall"]
+            for label, times in block.times.items():
+                cpu = tuple(t / 3.0 for t in times.cpu)
+                block.times[label] = times.model_copy(update={"cpu": cpu})
+    busy = summarise(cells, check, None, SETTINGS, MACHINE)
+    assert busy.clock == "cpu"
+    assert busy.wall_over_cpu == pytest.approx(3.0, rel=0.05)
+    assert any(claim.word == "clock" for claim in all_claims(busy))
+    reference = busy.cells[0].timed["spgl"]
+    assert reference.time == reference.cpu != reference.wall
 
 
 def test_exponents_are_recovered():
@@ -92,7 +89,7 @@ def test_exponents_are_recovered():
     assert fit.size.low <= 0.95 <= fit.size.high
     assert fit.fixed == pytest.approx(1e-4, rel=0.05)
     assert fit.d.high - fit.d.low < 0.1
-    drawn = scaling.predict(scaling.curve(d, size, times), d, size)
+    drawn = scaling.predict(fit, d, size)
     np.testing.assert_allclose(drawn, truth, rtol=0.1)
 
 
@@ -104,27 +101,28 @@ def test_exponents_of_noise_are_refused():
 
 
 def test_quality_is_pooled_from_judged_answers(found):
-    pooled = found["quality"]
+    pooled = found.quality
     assert set(pooled) == {"spgl", "spgl-shared", "spdl-sqp"}
-    assert pooled["spgl"]["over_budget"] > 0
-    assert pooled["spgl-shared"]["over_budget"] == 0
+    assert pooled["spgl"].over_budget > 0
+    assert pooled["spgl-shared"].over_budget == 0
     for name in pooled:
-        assert pooled[name]["updates"] == 18
-        assert pooled[name]["infeasible"] >= pooled[name]["over_budget"]
+        assert pooled[name].updates == 18
+        assert pooled[name].infeasible >= pooled[name].over_budget
 
 
 def test_verdicts_change_with_the_findings(found):
-    said = [claim["sentence"] for claim in found["claims"]]
+    said = [claim.sentence for claim in all_claims(found)]
     assert any("5 % is found" in sentence for sentence in said)
     assert any("exceeds its KL budget" in sentence for sentence in said)
-    blind = copy.deepcopy(found)
-    blind["check"]["slowed"]["outcome"] = "inconclusive"
-    blind["check"]["again"]["outcome"] = "slower"
-    words = {claim["word"] for claim in all_claims(blind)}
-    assert {"✗ A/A", "✗ 5 %"} <= words
-    cell = headline_cells(blind)[0]
+    plain = found.model_dump(mode="json", exclude_none=True)
+    plain["check"]["slowed"]["outcome"] = "inconclusive"
+    plain["check"]["again"]["outcome"] = "slower"
+    [shown] = headline_cells(found)
+    cell = plain["cells"][found.cells.index(shown)]
     cell["methods"]["spgl-shared"]["ratio"]["outcome"] = "inconclusive"
-    assert any("cannot be told apart" in c["sentence"] for c in all_claims(blind))
+    blind = all_claims(OverheadSummary.model_validate(plain))
+    assert {"✗ A/A", "✗ 5 %"} <= {claim.word for claim in blind}
+    assert any("cannot be told apart" in claim.sentence for claim in blind)
 
 
 @pytest.mark.parametrize(
@@ -146,31 +144,33 @@ def test_numbers_are_readable(shown, expected):
 
 
 def training_run(name, seed, curriculum, score):
-    return {
-        "curriculum": name,
-        "seed": seed,
-        "setup": "point-mass-2",
-        "status": "ok",
-        "env_steps": 1000,
-        "timings": {"rollout": 2.0, "policy": 6.0 + 0.1 * seed, "curriculum": curriculum},
-        "steps": [500, 1000],
-        "return": [score / 2, score],
-        "success": [0.0, 0.5],
-        "update_steps": [400, 800],
-        "update_seconds": [0.25 * curriculum, 0.75 * curriculum],
-        "rejected": 1,
-        "machine": {"load": [1.0, 1.0, 1.0]},
-    }
+    return TrainingRun.model_validate(
+        {
+            "curriculum": name,
+            "seed": seed,
+            "setup": "point-mass-2",
+            "status": "ok",
+            "env_steps": 1000,
+            "timings": {"rollout": 2.0, "policy": 6.0 + 0.1 * seed, "curriculum": curriculum},
+            "steps": [500, 1000],
+            "return": [score / 2, score],
+            "success": [0.0, 0.5],
+            "update_steps": [400, 800],
+            "update_seconds": [0.25 * curriculum, 0.75 * curriculum],
+            "rejected": 1,
+            "machine": {"load": [1.0, 1.0, 1.0]},
+        }
+    )
 
 
 def test_training_time_is_shared_out_exactly():
     run = training_run("spdl", 0, 4.0, 10.0)
     # 8 s of rollouts and policy over 1000 steps; updates of 1 s and 3 s at 400 and 800 steps.
-    assert seconds_at(run, 399) == pytest.approx(8 * 0.399)
-    assert seconds_at(run, 400) == pytest.approx(8 * 0.4 + 1)
-    assert seconds_at(run, 1000) == pytest.approx(12.0)
-    assert score_at(run, 5.0) == pytest.approx(5.0)
-    assert score_at(run, 12.0) == pytest.approx(10.0)
+    assert run.seconds_at(399) == pytest.approx(8 * 0.399)
+    assert run.seconds_at(400) == pytest.approx(8 * 0.4 + 1)
+    assert run.seconds_at(1000) == pytest.approx(12.0)
+    assert run.score_at(5.0) == pytest.approx(5.0)
+    assert run.score_at(12.0) == pytest.approx(10.0)
 
 
 def test_a_costly_curriculum_scores_less_per_second_than_per_step():
@@ -179,14 +179,15 @@ def test_a_costly_curriculum_scores_less_per_second_than_per_step():
         for name, cost in (("spgl", 0.01), ("spdl", 8.0))
         for seed in range(10)
     ]
-    found = summarise_training(runs)["methods"]
-    assert found["spgl"]["final"]["estimate"] == pytest.approx(found["spdl"]["final"]["estimate"])
-    assert found["spdl"]["at_common"]["estimate"] < found["spgl"]["at_common"]["estimate"] - 2
-    assert found["spdl"]["share"]["estimate"] == pytest.approx(0.486, abs=0.01)
-    assert found["spdl"]["training_ratio"]["estimate"] == pytest.approx(1.9, abs=0.1)
-    assert found["spdl"]["per_1000_steps"]["estimate"] == pytest.approx(8.0)
-    assert found["spdl"]["per_update"]["estimate"] == pytest.approx(4.0)
+    found = summarise_training(runs).methods
+    spgl, spdl = found["spgl"], found["spdl"]
+    assert spgl.final.estimate == pytest.approx(spdl.final.estimate)
+    assert spdl.at_common.estimate < spgl.at_common.estimate - 2
+    assert spdl.share.estimate == pytest.approx(0.486, abs=0.01)
+    assert spdl.training_ratio.estimate == pytest.approx(1.9, abs=0.1)
+    assert spdl.per_1000_steps.estimate == pytest.approx(8.0)
+    assert spdl.per_update.estimate == pytest.approx(4.0)
 
 
 def test_one_seed_gives_no_interval():
-    assert summarise_training([training_run("spgl", 0, 0.1, 1.0)]) == {}
+    assert summarise_training([training_run("spgl", 0, 0.1, 1.0)]) is None

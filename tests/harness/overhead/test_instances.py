@@ -6,15 +6,13 @@ import numpy as np
 import pytest
 
 from pacebench.harness.errors import UserError
-from pacebench.harness.overhead.instances import (
-    KINDS,
-    SYNTHETIC_INSTANCES,
+from pacebench.harness.overhead.instances import KINDS, synthetic
+from pacebench.harness.overhead.streams import (
     RecordedStream,
+    ReplayStream,
     load_stream,
-    recorded_choice,
+    recorded_streams,
     save_stream,
-    spread_over,
-    synthetic,
 )
 
 
@@ -37,7 +35,7 @@ def test_instances_are_the_same_in_every_process_and_differ_from_each_other():
 
 @pytest.mark.parametrize("d", [1, 3, 100])
 def test_every_kind_of_step_occurs(d):
-    stream = [synthetic(d, 64, i, seed=5, epsilon=0.05) for i in range(SYNTHETIC_INSTANCES)]
+    stream = [synthetic(d, 64, i, seed=5, epsilon=0.05) for i in range(len(KINDS))]
     steps, cases = set(), set()
     for instance, kind in zip(stream, KINDS, strict=True):
         curriculum = instance.make("spgl")
@@ -62,7 +60,10 @@ def test_a_recorded_stream_survives_the_file(tmp_path):
     )
     save_stream(tmp_path / "s.npz", RecordedStream("s", {"setup": "x"}, instances))
     loaded = load_stream(tmp_path / "s.npz")
-    assert (loaded.name, loaded.source, loaded.dim, loaded.size) == ("s", {"setup": "x"}, 3, 8)
+    assert (loaded.name, loaded.source) == ("s", {"setup": "x"})
+    [stream] = recorded_streams(tmp_path)
+    assert (stream.name, stream.d, stream.size) == ("recorded-s", 3, 8)
+    np.testing.assert_array_equal(stream.build([1])[0].values, instances[1].values)
     for a, b in zip(loaded.instances, instances, strict=True):
         np.testing.assert_array_equal(a.contexts, b.contexts)
         np.testing.assert_array_equal(a.values, b.values)
@@ -79,12 +80,14 @@ def test_a_file_that_is_no_stream_is_refused(tmp_path):
 
 @pytest.mark.parametrize("wanted", [1, 3, 10, 15])
 def test_blocks_cover_all_instances_evenly(wanted):
-    seen = [i for block in range(10) for i in spread_over(10, wanted, block)]
+    stream = ReplayStream(kind="synthetic", name="s", d=1, size=1, indices=tuple(range(10)))
+    seen = [i for block in range(10) for i in stream.of_block(block, wanted)]
     counts = np.bincount(seen, minlength=10)
     assert counts.min() == counts.max() == min(wanted, 10)
 
 
-def test_the_choice_of_a_recording_spans_it():
-    instances = [object()] * 37
-    chosen = recorded_choice(instances, 20)
-    assert (chosen[0], chosen[-1], len(chosen)) == (0, 36, 20)
+def test_the_choice_of_a_recording_spans_it(tmp_path):
+    instance = synthetic(1, 4, 0, seed=5, epsilon=0.05)
+    save_stream(tmp_path / "s.npz", RecordedStream("s", {}, (instance,) * 37))
+    [stream] = recorded_streams(tmp_path)
+    assert (stream.indices[0], stream.indices[-1], len(stream.indices)) == (0, 36, 20)

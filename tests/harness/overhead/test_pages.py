@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pacebench.harness.errors import UserError
 from pacebench.harness.overhead.compare import compare_runs
-from pacebench.harness.overhead.measure import summarise, write_summary
-from pacebench.harness.overhead.pages import load_summary, section, write_pages
+from pacebench.harness.overhead.findings import load_summary, write_summary
+from pacebench.harness.overhead.summary import summarise
+from pacebench.harness.overhead.training import summarise_training
 from pacebench.harness.report.document import Claims, Figures
+from pacebench.harness.report.overhead.page import document, section, write_agreement, write_pages
+from pacebench.harness.report.render import markdown
 from tests.harness.overhead.simulated import SETTINGS, simulated_cells
 from tests.harness.overhead.test_analysis import MACHINE, training_run
 
@@ -26,8 +30,8 @@ def folder(tmp_path_factory):
         for name, cost in (("spgl", 0.01), ("spdl", 8.0))
         for seed in range(10)
     ]
-    write_summary(out, summarise(cells, check, runs, SETTINGS, MACHINE))
-    write_pages(out)
+    write_summary(out, summarise(cells, check, summarise_training(runs), SETTINGS, MACHINE))
+    write_pages(out, load_summary(out))
     return out
 
 
@@ -53,7 +57,20 @@ def test_page_is_self_contained_and_says_what_did_not_finish(folder):
 def test_numbers_in_the_summary_are_json(folder):
     text = (folder / "summary.json").read_text(encoding="utf-8")
     assert "NaN" not in text
-    assert json.loads(text)["claims"]
+    assert json.loads(text)["cells"]
+
+
+@pytest.mark.parametrize("name", ["overhead", "overhead-again"])
+def test_committed_findings_give_the_committed_report(name):
+    kept = Path("results") / name
+    whole = document(load_summary(kept))
+    text = (kept / "report.md").read_text(encoding="utf-8")
+    # Made before Markdown linked to PNG files.
+    assert markdown(whole) == re.sub(r"(figures/[a-z-]+)\.svg", r"\1.png", text)
+    for table in whole.tables():
+        file = kept / "tables" / f"{table.name}.csv"
+        if file.parent.exists():
+            assert table.csv() == file.read_text(encoding="utf-8")
 
 
 def test_section_fits_into_a_report(folder):
@@ -73,22 +90,25 @@ def other_run(tmp_path, seed, change=1.0):
     cells, check = simulated_cells(np.random.default_rng(seed))
     for cell in cells:
         for block in cell.blocks.values():
-            times = block["times"]["spgl-shared"]
-            times["wall"] = [change * t for t in times["wall"]]
-    write_summary(tmp_path, summarise(cells, check, [], SETTINGS, MACHINE))
+            times = block.times["spgl-shared"]
+            wall = tuple(change * t for t in times.wall)
+            block.times["spgl-shared"] = times.model_copy(update={"wall": wall})
+    write_summary(tmp_path, summarise(cells, check, None, SETTINGS, MACHINE))
     return tmp_path
 
 
 def test_two_runs_of_one_truth_agree(folder, tmp_path):
     found = compare_runs(other_run(tmp_path, 1), folder)
-    assert found["agree"]
-    assert found["ratios"] >= 30
-    assert "agree within their intervals" in found["sentence"]
-    assert json.loads((tmp_path / "agreement.json").read_text())["agree"]
+    assert found.agree
+    assert found.ratios >= 30
+    write_agreement(tmp_path, found)
+    stored = json.loads((tmp_path / "agreement.json").read_text())
+    assert stored["agree"]
+    assert "agree within their intervals" in stored["sentence"]
 
 
 def test_a_changed_speed_is_a_disagreement(folder, tmp_path):
     found = compare_runs(other_run(tmp_path, 2, change=1.2), folder)
-    assert not found["agree"]
-    assert {row["method"] for row in found["disagreeing"]} == {"spgl-shared"}
-    assert all(row["shift"] == pytest.approx(1 / 1.2 - 1, abs=0.1) for row in found["disagreeing"])
+    assert not found.agree
+    assert {row.method for row in found.disagreeing} == {"spgl-shared"}
+    assert all(row.shift == pytest.approx(1 / 1.2 - 1, abs=0.1) for row in found.disagreeing)

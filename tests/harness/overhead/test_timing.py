@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pacebench import curricula
 from pacebench.harness.overhead import timing
 from pacebench.harness.overhead.instances import synthetic
-from pacebench.harness.overhead.timing import Entry, Replay, passes_for, schedule, time_block
+from pacebench.harness.overhead.timing import Contestant, Replay, passes_for, schedule, time_block
 
 
 @given(
@@ -37,7 +37,7 @@ def test_the_only_pass_of_a_slow_curriculum_falls_amid_the_quick_ones():
 @pytest.mark.parametrize("name", curricula.names())
 def test_every_replayed_update_starts_from_the_recorded_state(name):
     instance = synthetic(1, 16, 2, seed=3, epsilon=0.05)
-    replay = Replay(Entry(name, name), [instance])
+    replay = Replay(Contestant(name, name), [instance])
     first, p = replay.solve(0)
     replay.time(0)
     second, q = replay.solve(0)
@@ -63,17 +63,21 @@ def test_slowdown_stretches_the_timed_region_by_its_factor(monkeypatch):
     instance = synthetic(1, 16, 0, seed=3, epsilon=0.05)
     clock = Ticking(10)
     monkeypatch.setattr(timing, "perf_counter_ns", clock)
-    plain = Replay(Entry("default", "default"), [instance])
-    slowed = Replay(Entry("slow", "default", slowdown=100.0), [instance])
+    plain = Replay(Contestant("default", "default"), [instance])
+    slowed = Replay(Contestant("slow", "default", slowdown=100.0), [instance])
     assert plain.time(0)[0] == 10
     # The update takes one tick; waiting ends at the first reading beyond 100 ticks.
     assert 1000 <= slowed.time(0)[0] <= 1030
 
 
-def test_block_times_every_entry_and_leaves_the_collector_alone():
+def test_block_times_every_contestant_and_leaves_the_collector_alone():
     instances = [synthetic(2, 16, i, seed=3, epsilon=0.05) for i in (0, 1)]
-    entries = [Entry("spgl", "spgl"), Entry("twin", "spgl"), Entry("default", "default")]
-    replays = {entry.label: Replay(entry, instances) for entry in entries}
+    contestants = [
+        Contestant("spgl", "spgl"),
+        Contestant("twin", "spgl"),
+        Contestant("default", "default"),
+    ]
+    replays = {c.label: Replay(c, instances) for c in contestants}
     assert gc.isenabled()
     frozen = gc.get_freeze_count()
     found = time_block(replays, {"spgl": 3, "twin": 3, "default": 2}, np.random.default_rng(0))
@@ -81,13 +85,13 @@ def test_block_times_every_entry_and_leaves_the_collector_alone():
     assert gc.get_freeze_count() == frozen
     assert set(found) == {"spgl", "twin", "default"}
     for times in found.values():
-        assert times.wall.shape == times.cpu.shape == (2,)
-        assert (times.wall > 0).all()
+        assert len(times.wall) == len(times.cpu) == 2
+        assert min(times.wall) > 0
 
 
 def test_a_warm_pass_begins_with_untimed_updates(monkeypatch):
     instances = [synthetic(1, 16, i, seed=3, epsilon=0.05) for i in (0, 1, 2)]
-    replay = Replay(Entry("spgl", "spgl"), instances)
+    replay = Replay(Contestant("spgl", "spgl"), instances)
     made = []
     monkeypatch.setattr(replay, "time", lambda index: made.append(index) or (index, index))
     assert replay.run(warm=True)[:, 0].tolist() == [0, 1, 2]

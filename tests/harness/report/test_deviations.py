@@ -51,7 +51,7 @@ def test_runs_made_after_the_freeze_are_protected(study: Study, tmp_path: Path) 
     assert said(tmp_path / study.name, study) == []
 
 
-def test_without_a_plan_there_is_nothing_to_depart_from(study: Study, tmp_path: Path) -> None:
+def test_without_a_plan_there_is_nothing_to_deviate_from(study: Study, tmp_path: Path) -> None:
     fill(tmp_path / study.name, study, BEFORE)
     assert said(tmp_path / study.name, study) == []
 

@@ -15,11 +15,13 @@ from pacebench.harness.report.tables import (
     escape_tex,
     fitted,
     fixed,
+    interval_cells,
     number,
     p_value,
     percent,
     span,
 )
+from pacebench.harness.statistics.interval import Interval
 
 HOSTILE = r"<script>alert(1)</script> & 100% \evil{x}_1 $y$ #|~^ `code`"
 
@@ -80,6 +82,23 @@ def test_an_interval_is_printed_with_a_width() -> None:
 def test_csv_keeps_values_and_leaves_missing_ones_empty() -> None:
     rows = list(csv.reader(io.StringIO(table(HOSTILE).csv())))
     assert rows == [["label", "mean", "low"], [HOSTILE, "1.5", "1"], ["b", "", ""]]
+
+
+def test_an_interval_is_shown_as_one_column_and_kept_as_two() -> None:
+    columns = Column.interval("auc_interval", "interval", fixed(1))
+    there = Interval(1.5, 1.0, 2.0, 0.95, "welch-t", "mean", runs=12, tasks=1)
+    rows = [interval_cells("auc_interval", found) for found in (there, None)]
+    made = Table("some", "", "", columns, rows)
+    assert [[cell.text for cell in row] for row in made.cells()] == [["1.0 to 2.0"], ["–"]]
+    assert made.csv() == "auc_low,auc_high\n1,2\n,\n"
+
+
+def test_optional_columns_that_no_row_fills_are_left_out() -> None:
+    columns = [Column("n", "n"), *Column.interval("rliable", "", fixed(1)), Column("note", "note")]
+    rows = [{"n": 0, "note": "", **interval_cells("rliable", None)}]
+    assert Table("some", "", "", columns, rows).csv() == "n,rliable_low,rliable_high,note\n0,,,\n"
+    optional = ["n", "rliable", "note"]
+    assert Table("some", "", "", columns, rows, optional=optional).csv() == "n\n0\n"
 
 
 def test_sorting_uses_values_and_puts_missing_ones_apart() -> None:

@@ -76,7 +76,7 @@ def view(replicates: int, tuning: TuningRecord | None = None, **options: Any) ->
     made = options.get("methods", methods(replicates))
     frames = synthetic.frames(made, ("point-mass-2",), SEEDS, plan=plan)
     setups = {"point-mass-2": synthetic.setup("point-mass-2")}
-    return report_data(frames, plan, setups, tuning=tuning)
+    return replace(report_data(frames, plan, setups), tuning=tuning)
 
 
 def search(replicate: int = 0, **changes: Any) -> SearchRecord:

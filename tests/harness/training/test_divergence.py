@@ -112,7 +112,7 @@ def test_a_curriculum_that_fails_crashes_its_seed_only() -> None:
     class Fragile(curricula.Control):
         """Fails when the values are low."""
 
-        def _propose(self, contexts: Any, values: Any, mean_value: float, slack: Any) -> Any:
+        def _propose(self, contexts: Any, values: Any) -> Any:
             if self.updates == 1 and contexts[0, 0] > 0:
                 raise ArithmeticError("no such root")
             return curricula.Proposal("schedule", "fixed", self.distribution)

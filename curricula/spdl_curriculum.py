@@ -1,45 +1,46 @@
-"""SPDL's problem: what both of its solutions share."""
+"""The curriculum of SPDL, up to the numerical solver."""
 
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
-from typing import Any, NamedTuple, Unpack
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from pacebench.curricula.base import Common, Proposal
+from pacebench.curricula.capabilities import Capabilities
+from pacebench.curricula.checks import Array, as_vector
 from pacebench.curricula.cholesky_problem import CholeskyProblem
 from pacebench.curricula.errors import CurriculumError
-from pacebench.curricula.gaussian import Array, Gaussian, as_vector
+from pacebench.curricula.gaussian import Gaussian
 from pacebench.curricula.selfpaced import SelfPaced
 
-# How far, relative to ε, a solution may exceed the budget before it is refused.
+# How far a solution may violate the budget, relative to ε, or the value constraint, relative to the
+# values, before it is refused.
 _EXCESS = 1e-6
 
 
-class Outcome(NamedTuple):
-    """What a solver found: mean and Cholesky factor, or None where it found nothing usable."""
-
-    found: tuple[Array, Array] | None
-    value: float
-    iterations: int
-    case: str
-
-
-class SpdlProblem(SelfPaced):
+class SpdlCurriculum(SelfPaced):
     """min KL(p_new‖ψ) s.t. mean[V p_new/p_old] ≥ V₋ and KL(p_old‖p_new) ≤ ε, over all Gaussians.
 
-    Until V₋ has been reached, the weighted value is maximised instead. A subclass chooses the
-    coordinates and the solver. The variables are the mean and the Cholesky factor of the
-    covariance, its diagonal in logarithms.
+    A performance step maximises the importance-weighted value mean[V p_new/p_old] instead. The
+    variables are the mean and the Cholesky factor of the covariance, its diagonal in logarithms. A
+    subclass chooses the coordinates and the solver.
 
     Args:
         std_floor: Lower bound on the diagonal of the Cholesky factor, and so on every standard
             deviation: one number or d; None for no bound.
         kl_threshold: The floor holds while KL(p‖ψ) exceeds this many nats; needed with it.
     """
+
+    capabilities: ClassVar[Capabilities] = Capabilities(
+        self_paced=True,
+        trust_region="reverse",
+        value_constraint="weighted",
+        converges_within=1e-3,
+        raises_value=True,
+    )
 
     def __init__(
         self,
@@ -51,8 +52,9 @@ class SpdlProblem(SelfPaced):
     ) -> None:
         super().__init__(on_shortfall=on_shortfall, **common)
         self.std_floor, self.kl_threshold = self._checked_floor(std_floor, kl_threshold)
-        mean, factor = self.initial.mean, self.initial.cholesky()
-        self._place(np.array(mean), factor)
+        # The factor itself is the state: going through the covariance and back would round.
+        self._factor = self.initial.cholesky()
+        self._distribution = Gaussian.from_cholesky(self.initial.mean, self._factor)
 
     def _checked_floor(
         self, std_floor: ArrayLike | None, kl_threshold: float | None
@@ -68,46 +70,27 @@ class SpdlProblem(SelfPaced):
             raise CurriculumError(f"kl_threshold must be at least 0, not {kl_threshold!r}.")
         return floor, float(kl_threshold)
 
-    def _place(self, mean: Array, factor: Array) -> None:
-        # The factor itself is the state: going through the covariance and back would round.
-        self._factor = factor
-        self._distribution = Gaussian.from_cholesky(mean, factor)
-
-    def _gaussian(self) -> Gaussian:
-        assert isinstance(self._distribution, Gaussian)
-        return self._distribution
-
     def _active_floor(self) -> Array | None:
+        """Returns the floor on the standard deviations if it applies at the current p."""
         if self.std_floor is None or self.kl_threshold is None:
             return None
-        return self.std_floor if self._gaussian().kl(self.target) > self.kl_threshold else None
+        return self.std_floor if self._distribution.kl(self.target) > self.kl_threshold else None
 
-    def _step(
-        self, contexts: Array, values: Array, mean_value: float, slack: float, *, converge: bool
+    def _moved(
+        self, step: str, case: str, mean: Array, factor: Array, value: float, iterations: int
     ) -> Proposal:
-        step = "convergence" if converge else "performance"
-        outcome = self._solve(contexts, values, converge=converge)
-        if outcome.found is None:
-            return self._stay(step, outcome.case, mean_value, outcome.iterations, accepted=False)
-        mean, factor = outcome.found
+        """Returns the proposal of N(mean, factor factorᵀ), refused if that has no density."""
         try:
             p = Gaussian.from_cholesky(mean, factor)
         except CurriculumError:
-            return self._stay(step, "rejected", mean_value, outcome.iterations, accepted=False)
-        self._next_factor = factor
-        return Proposal(step, outcome.case, p, None, outcome.value, outcome.iterations)
-
-    def _commit(self, proposal: Proposal, slack: float | None) -> None:
-        if proposal.distribution is not self._distribution:
-            self._factor = self._next_factor
-        super()._commit(proposal, slack)
-
-    @abstractmethod
-    def _solve(self, contexts: Array, values: Array, *, converge: bool) -> Outcome:
-        """Solves the problem of one update."""
+            return self._stay(step, "rejected", iterations, accepted=False)
+        return Proposal(step, case, p, {"_factor": factor}, value, iterations)
 
     def _start(self, problem: CholeskyProblem, x: Array, log_floor: Array | None) -> Array:
-        """Returns the old distribution, lifted to the floor as far as the budget allows."""
+        """Returns where the solver starts: at x, the old distribution.
+
+        Standard deviations below the floor are raised towards it, as far as half the budget allows.
+        """
         if log_floor is None:
             return x
         d, lifted = self.dim, x.copy()
@@ -126,39 +109,41 @@ class SpdlProblem(SelfPaced):
         unit: float,
         *,
         converge: bool,
-    ) -> tuple[bool, str]:
-        """Returns whether a solver's result may be used, and which constraints bind there."""
+    ) -> str | None:
+        """Returns which constraints bind at a solver's result x, None where it may not be used.
+
+        It may if it keeps the constraints and is no worse than `start`. Threshold and `unit`, the
+        largest absolute value, are in the units of the problem's values.
+        """
         objective = problem.distance if converge else problem.value
         sign = 1.0 if converge else -1.0
         with np.errstate(over="ignore", invalid="ignore"):
             kl, value = problem.trust(x)[0], problem.value(x)[0]
             before, after = sign * objective(start)[0], sign * objective(x)[0]
         if not (np.isfinite(x).all() and math.isfinite(after) and math.isfinite(kl)):
-            return False, "rejected"
+            return None
         keeps = not converge or value >= threshold - _EXCESS * unit
         if kl > self.epsilon * (1.0 + _EXCESS) or not keeps:
-            return False, "rejected"
+            return None
         if after > before + 1e-9 * max(1.0, abs(before)):
-            return False, "rejected"
+            return None
         if not converge:
-            return True, "ascent"
+            return "ascent"
         binding = (kl >= (1 - 1e-3) * self.epsilon, value <= threshold + 1e-4 * unit)
         cases = {(True, True): "both", (True, False): "kl", (False, True): "value"}
-        return True, cases.get(binding, "free")
+        return cases.get(binding, "free")
 
     def _state(self) -> dict[str, Any]:
-        state = super()._state()
-        return {
-            **state,
-            "mean": self._gaussian().mean.tolist(),
+        parameters = {
+            "mean": self._distribution.mean.tolist(),
             "cholesky": self._factor.tolist(),
         }
+        return {**super()._state(), **parameters}
 
-    def _load_state(self, state: dict[str, Any]) -> None:
+    def _load_state(self, state: dict[str, Any]) -> dict[str, Any]:
         mean = as_vector(state["mean"], "saved mean")
         factor = np.array(state["cholesky"], dtype=np.float64)
         if len(mean) != self.dim or factor.shape != (self.dim, self.dim):
             raise CurriculumError(f"the saved distribution does not have {self.dim} dimensions.")
-        Gaussian.from_cholesky(mean, factor)
-        super()._load_state(state)
-        self._place(mean, factor)
+        p = Gaussian.from_cholesky(mean, factor)
+        return {**super()._load_state(state), "_distribution": p, "_factor": factor}

@@ -1,0 +1,1 @@
+"""How the findings of `harness.overhead` are shown: claims, tables, figures, a page."""
