@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pacebench.registry import UserMistakeError
 
-class SetupError(ValueError):
+
+class SetupError(UserMistakeError, ValueError):
     """A caller's mistake, told in one sentence: what is wrong, where, and the remedy."""
 
 

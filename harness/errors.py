@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from pacebench.registry import UserMistakeError
 
 
-class UserError(Exception):
-    """A mistake in what the user gave us; the CLI prints the sentences and exits with 2.
-
-    Attributes:
-        sentences: One sentence per mistake: where it is, what is wrong, what to do.
-    """
-
-    def __init__(self, *sentences: str) -> None:
-        self.sentences: Sequence[str] = sentences
-        super().__init__("\n".join(sentences))
+class UserError(UserMistakeError):
+    """A mistake in what the user gave the harness: a study, a folder, a command's option."""
 
 
 class MissingExtraError(UserError):

@@ -1,32 +1,51 @@
 """Names that outside packages may add to: one mechanism for curricula, setups and learners.
 
 Installed as `pacebench.registry`, beside `curricula` and `envs`, which must not import each other.
+What they share is therefore here, and so is the base class of all users' mistakes.
 """
 
 from __future__ import annotations
 
 import difflib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint, entry_points
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 T = TypeVar("T")
 
 
-class UnknownNameError(LookupError):
+class UserMistakeError(Exception):
+    """A mistake in what the user gave us; the command line prints the sentences and exits with 2.
+
+    Attributes:
+        sentences: One sentence per mistake: where it is, what is wrong, what to do.
+    """
+
+    def __init__(self, *sentences: str) -> None:
+        self.sentences = sentences
+        super().__init__("\n".join(sentences))
+
+
+class UnknownNameError(UserMistakeError, LookupError):
     """A name that nothing is registered under; the message offers the nearest one."""
 
-    def __init__(self, kind: str, name: object, known: list[str]) -> None:
-        self.kind, self.name, self.known = kind, name, known
-        near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
-        hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known) or 'none'}."
-        super().__init__(f"no {kind} is called {str(name)!r}; {hint}")
+    def __init__(self, kind: str, name: object, known: Iterable[str]) -> None:
+        super().__init__(f"no {kind} is called {str(name)!r}; {nearest(name, known)}")
 
 
 class DuplicateNameError(ValueError):
     """Two different things were registered under one name."""
+
+
+def nearest(name: object, known: Iterable[str]) -> str:
+    """Returns what to say of an unknown name: the known one most like it, or else all of them."""
+    known = list(known)
+    near = difflib.get_close_matches(str(name), known, n=1, cutoff=0.5)
+    return f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known) or 'none'}."
 
 
 @dataclass
@@ -91,6 +110,9 @@ class Registry(Generic[T]):
         return self._origins[name]
 
     def _load(self, only: str | None = None) -> None:
+        # Slow to import, and the command line imports this module before it can show its help.
+        from importlib.metadata import entry_points
+
         for point in entry_points(group=self.group):
             if point.name in self._items or (only is not None and point.name != only):
                 continue

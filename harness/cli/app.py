@@ -3,39 +3,53 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
+from collections.abc import Callable
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
 from pacebench.harness import threads
-from pacebench.harness.errors import UserError
+from pacebench.harness.cli.anchors import anchors
+from pacebench.harness.cli.check import check
+from pacebench.harness.cli.coverage import coverage
+from pacebench.harness.cli.freeze import freeze
+from pacebench.harness.cli.list_ import list_
+from pacebench.harness.cli.overhead import overhead
+from pacebench.harness.cli.pack import pack, unpack
+from pacebench.harness.cli.plan import plan
+from pacebench.harness.cli.play import play
+from pacebench.harness.cli.render import render
+from pacebench.harness.cli.report import report
+from pacebench.harness.cli.run import run
+from pacebench.harness.cli.schema import schema
+from pacebench.harness.cli.status import status
+from pacebench.harness.cli.tune import tune
+from pacebench.harness.cli.verify import verify
+from pacebench.harness.cli.version import version
+from pacebench.registry import UserMistakeError
 
-# Name of the command, module and function, in the order of a study's life.
-COMMANDS: tuple[tuple[str, str, str], ...] = (
-    ("list", "pacebench.harness.cli.list_", "list_"),
-    ("check", "pacebench.harness.cli.check", "check"),
-    ("plan", "pacebench.harness.cli.plan", "plan"),
-    ("freeze", "pacebench.harness.cli.freeze", "freeze"),
-    ("run", "pacebench.harness.cli.run", "run"),
-    ("status", "pacebench.harness.cli.status", "status"),
-    ("report", "pacebench.harness.cli.report", "report"),
-    ("pack", "pacebench.harness.cli.pack", "pack"),
-    ("unpack", "pacebench.harness.cli.pack", "unpack"),
-    ("schema", "pacebench.harness.cli.schema", "schema"),
-    ("tune", "pacebench.harness.cli.tune", "tune"),
-    ("render", "pacebench.harness.cli.render", "render"),
-    ("play", "pacebench.harness.cli.play", "play"),
-    ("anchors", "pacebench.harness.cli.anchors", "anchors"),
-    ("coverage", "pacebench.harness.cli.coverage", "coverage"),
-    ("verify", "pacebench.harness.cli.verify", "verify"),
-    ("overhead", "pacebench.harness.cli.overhead", "overhead"),
-    ("version", "pacebench.harness.cli.version", "version"),
+# In the order of a study's life.
+COMMANDS: tuple[Callable[..., None], ...] = (
+    list_,
+    check,
+    plan,
+    freeze,
+    run,
+    status,
+    report,
+    pack,
+    unpack,
+    schema,
+    tune,
+    render,
+    play,
+    anchors,
+    coverage,
+    verify,
+    overhead,
+    version,
 )
-
-# What curricula and envs raise for bad input; they know nothing of UserError.
-_USER_MISTAKES = ("CurriculumError", "SetupError", "UnknownNameError")
 
 
 class _Group(TyperGroup):
@@ -44,15 +58,10 @@ class _Group(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except UserError as error:
-            sentences = list(error.sentences)
-        except (ValueError, LookupError) as error:
-            if type(error).__name__ not in _USER_MISTAKES:
-                raise
-            sentences = [str(error)]
-        for sentence in sentences:
-            typer.echo(f"error: {sentence}", err=True)
-        raise typer.Exit(2)
+        except UserMistakeError as error:
+            for sentence in error.sentences:
+                typer.echo(f"error: {sentence}", err=True)
+            raise typer.Exit(2) from None
 
 
 app = typer.Typer(
@@ -65,8 +74,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-for _name, _module, _function in COMMANDS:
-    app.command(_name)(getattr(import_module(_module), _function))
+for _command in COMMANDS:
+    app.command(_command.__name__.rstrip("_"))(_command)
 
 
 def main() -> None:

@@ -34,14 +34,13 @@ def coverage(
     from pacebench.harness.cli.output import console
     from pacebench.harness.errors import UserError
     from pacebench.harness.statistics import coverage_table, simulation
+    from pacebench.registry import UnknownNameError
 
     path = output or Path(simulation.__file__).with_name("coverage.json")
     chosen = tuple(group or simulation.GROUPS)
-    unknown = [name for name in chosen if name not in simulation.GROUPS]
-    if unknown:
-        raise UserError(
-            f"--group {unknown[0]}: no such intervals; there are {', '.join(simulation.GROUPS)}."
-        )
+    for name in chosen:
+        if name not in simulation.GROUPS:
+            raise UnknownNameError("group of intervals", name, simulation.GROUPS)
     cells = [cell for cell in simulation.cells() if cell.group in chosen]
     messages = console(stderr=True)
     fresh = [

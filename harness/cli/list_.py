@@ -27,7 +27,7 @@ def list_(
     from rich.text import Text
 
     for kind, entries in found.items():
-        # Whatever an entry says beyond its name and words gets a column of its own.
+        # Whatever else an entry has, such as options, gets a column of its own.
         extra = [key for key in entries[0] if key not in ("name", "doc", "origin")]
         table = Table(title=kind.capitalize(), title_justify="left", title_style="bold", box=None)
         for column in ("name", "what it is", *extra, "from"):

@@ -1,4 +1,4 @@
-"""How commands speak: to a terminal with colour, to a pipe or a file in plain lines."""
+"""Output of the commands: coloured in a terminal, plain lines in a pipe or a file."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Returns a console on the present standard streams.
+    """Returns a console on the present standard output or standard error.
 
-    Where the output is not a terminal there is no colour, and lines are not folded at a width that
-    nobody has: 120 columns unless COLUMNS says otherwise.
+    Where that is not a terminal there is no colour, and lines are folded at 120 columns unless
+    COLUMNS says otherwise.
     """
     from rich.console import Console
 

@@ -23,7 +23,7 @@ def render(
     context: Annotated[
         str | None, typer.Option(help="Numbers a,b,c (default: the target mean).")
     ] = None,
-    policy: Annotated[Policy, typer.Option(help="Who acts.")] = Policy.reference,
+    policy: Annotated[Policy, typer.Option(help="The policy that acts.")] = Policy.reference,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the episode.")] = 0,
     sheet: Annotated[
         bool, typer.Option("--sheet", help="Initial and target contexts side by side.")

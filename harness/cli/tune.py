@@ -37,44 +37,46 @@ def tune(
 
     The same command resumes. Example: [bold]pacebench tune studies/point-mass-tuning.yaml[/bold]
     """
+    from contextlib import nullcontext
+
     from rich.live import Live
 
     from pacebench.harness.cli.output import console
     from pacebench.harness.runner.launch import RunOptions
     from pacebench.harness.study.load import load_study
     from pacebench.harness.tuning.launch import tune as tune_study
+    from pacebench.harness.tuning.trials import StoppedError
 
     err = console(stderr=True)
     options = RunOptions(
         executor=executor, workers=workers, address=address, retry_failed=retry_failed
     )
-    said: set[tuple[str, int]] = set()
+    printed: set[tuple[str, int]] = set()
 
     def lines(progress: list[SearchProgress]) -> None:
         for part in progress:
             key = (part.search.name, part.done)
-            if part.done and key not in said:
-                said.add(key)
+            if part.done and key not in printed:
+                printed.add(key)
                 best = "" if part.best is None else f", best {part.best:.3f}"
-                err.print(f"{part.search.name}: {part.done} of {part.planned} trials{best}")
+                planned = part.search.tuning.trials
+                err.print(f"{part.search.name}: {part.done} of {planned} trials{best}")
 
-    if err.is_terminal:
-        with Live(console=err, refresh_per_second=2) as live:
+    loaded = load_study(study)
+    live = Live(console=err, refresh_per_second=2) if err.is_terminal else None
+    try:
+        with live or nullcontext():
             summary = tune_study(
-                load_study(study),
+                loaded,
                 study,
                 results=results,
                 storage=storage,
                 options=options,
-                tell=lambda progress: live.update(_table(progress)),
+                tell=lambda progress: live.update(_table(progress)) if live else lines(progress),
             )
-    else:
-        summary = tune_study(
-            load_study(study), study, results=results, storage=storage, options=options, tell=lines
-        )
-    if summary.interrupted or summary.record is None:
+    except StoppedError:
         typer.echo(f"Resume with: pacebench tune {study}")
-        raise typer.Exit(130)
+        raise typer.Exit(130) from None
     console().print(_choices(summary.record))
     typer.echo(f"Record: {summary.record_file}")
     typer.echo(f"Tuned study: {summary.study_file} (run it with pacebench run)")
@@ -88,9 +90,10 @@ def _table(progress: list[SearchProgress]) -> Table:
     for column in ("search", "trials", "best", ""):
         table.add_column(column)
     for part in progress:
-        state = "done" if part.concluded else "re-ranking" if part.done >= part.planned else ""
+        planned = part.search.tuning.trials
+        state = "done" if part.concluded else "re-ranking" if part.done >= planned else ""
         best = "–" if part.best is None else f"{part.best:.3f}"
-        table.add_row(Text(part.search.name), f"{part.done}/{part.planned}", best, state)
+        table.add_row(Text(part.search.name), f"{part.done}/{planned}", best, state)
     return table
 
 

@@ -10,7 +10,7 @@ import typer
 def verify(
     name: Annotated[str, typer.Argument(help="A curriculum, built in or from a package of yours.")],
     examples: Annotated[
-        int, typer.Option(min=1, help="Examples per property; dear properties get fewer.")
+        int, typer.Option(min=1, help="Examples per property; costly properties get fewer.")
     ] = 100,
     option: Annotated[
         list[str] | None, typer.Option(help="An option of the curriculum, as name=value.")
@@ -61,10 +61,9 @@ def verify(
 
 def _options(name: str, given: list[str]) -> dict[str, Any]:
     """Reads name=value pairs and checks them against what the curriculum accepts."""
-    import yaml
-
     from pacebench import curricula
     from pacebench.harness.errors import UserError
+    from pacebench.harness.study.yaml_nodes import parse_document
 
     known = curricula.get(name).options()
     options: dict[str, Any] = {}
@@ -75,7 +74,7 @@ def _options(name: str, given: list[str]) -> dict[str, Any]:
                 f"--option {pair!r} is not name=value with an option of {name!r}; "
                 f"its options: {', '.join(known) or 'none'}."
             )
-        options[key] = yaml.safe_load(text)
+        options[key] = parse_document(text or "null", f"--option {key}").data
     return options
 
 

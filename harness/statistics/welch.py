@@ -26,7 +26,7 @@ class Moments(NamedTuple):
 def mean_moments(values: FloatArray) -> Moments:
     """Returns the moments of the mean over tasks of the tasks' means."""
     runs, tasks = values.shape[-2:]
-    variances = values.var(axis=-2, ddof=1) / runs / tasks**2
+    variances = _variances(values) / runs / tasks**2
     return pool(values.mean(axis=(-2, -1)), variances, np.full(tasks, runs - 1.0))
 
 
@@ -37,13 +37,19 @@ def difference_moments(a: FloatArray, b: FloatArray, *, paired: bool = False) ->
     tasks = a.shape[-1]
     variances = np.concatenate(
         [
-            a.var(axis=-2, ddof=1) / a.shape[-2] / tasks**2,
-            b.var(axis=-2, ddof=1) / b.shape[-2] / tasks**2,
+            _variances(a) / a.shape[-2] / tasks**2,
+            _variances(b) / b.shape[-2] / tasks**2,
         ],
         axis=-1,
     )
     dfs = np.repeat([a.shape[-2] - 1.0, b.shape[-2] - 1.0], tasks)
     return pool(a.mean(axis=(-2, -1)) - b.mean(axis=(-2, -1)), variances, dfs)
+
+
+def _variances(values: FloatArray) -> FloatArray:
+    """Returns each task's variance over runs, exactly zero where all runs are the same."""
+    # A mean of equal values need not be that value to the last bit, but their difference is zero.
+    return np.asarray((values - values[..., :1, :]).var(axis=-2, ddof=1))
 
 
 def pool(estimate: FloatArray, variances: FloatArray, dfs: FloatArray) -> Moments:

@@ -1,11 +1,10 @@
-"""What a study's shape cannot show: names, capabilities and numbers that do not fit together.
+"""Mistakes that pydantic cannot see: names, capabilities and numbers that do not fit together.
 
-Checked before launch, because a mistake found after a night of training is a night lost.
+They are checked before anything runs, because a mistake found after a night of training costs it.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -25,6 +24,7 @@ from pacebench.harness.study.models import (
     changed_learner,
 )
 from pacebench.harness.study.yaml_nodes import KeyPath
+from pacebench.registry import UnknownNameError
 
 # With fewer pairs the signed-rank test cannot reach the pruner's threshold of 0.1 with a margin.
 _WILCOXON_SEEDS = 5
@@ -32,7 +32,7 @@ _WILCOXON_SEEDS = 5
 
 @dataclass(frozen=True)
 class Finding:
-    """A mistake: where it is, and the sentence about it."""
+    """A mistake in a study: the path of its key, and the sentence about it."""
 
     path: KeyPath
     text: str
@@ -69,12 +69,11 @@ def check_parts(parts: Mapping[str, Any]) -> list[Finding]:
 def _curricula(
     entries: Sequence[CurriculumEntry | None], setups: Sequence[str]
 ) -> Iterator[Finding]:
-    counts = Counter(entry.shown for entry in entries if entry is not None)
     seen: set[str] = set()
     for i, entry in enumerate(entries):
         if entry is None:
             continue
-        if counts[entry.shown] > 1 and entry.shown in seen:
+        if entry.shown in seen:
             yield Finding(
                 ("curricula", i), f"'{entry.shown}' is there already; give this one a 'label:'."
             )
@@ -117,15 +116,13 @@ def _parameters(
 
 
 def _setups(setups: Sequence[str]) -> Iterator[Finding]:
-    counts = Counter(setups)
     for i, name in enumerate(setups):
-        if counts[name] > 1 and name in setups[:i]:
+        if name in setups[:i]:
             yield Finding(("setups", i), f"'{name}' is there already; remove one.")
-        if name not in envs.names():
-            try:
-                envs.setup(name)
-            except LookupError as error:
-                yield Finding(("setups", i), str(error))
+        try:
+            envs.setup(name)
+        except LookupError as error:
+            yield Finding(("setups", i), str(error))
 
 
 def _learner(
@@ -206,8 +203,8 @@ def _tuning(
                 f"'{label}' is not in the study; it has: {', '.join(known)}.",
             )
     if tuning.sampler not in sampler_names():
-        error = curricula.UnknownNameError("sampler", tuning.sampler, sampler_names())
-        yield Finding((*here, "sampler"), str(error))
+        unknown = UnknownNameError("sampler", tuning.sampler, sampler_names())
+        yield Finding((*here, "sampler"), str(unknown))
     if tuning.pruner == "wilcoxon" and tuning.seeds_per_trial < _WILCOXON_SEEDS:
         yield Finding(
             (*here, "pruner"),
@@ -237,15 +234,12 @@ def _space(
         return  # an unknown curriculum is named elsewhere
     for name, part in space.items():
         if name not in known:
-            yield Finding((*path, name), str(curricula.UnknownNameError("parameter", name, known)))
+            yield Finding((*path, name), str(UnknownNameError("parameter", name, known)))
         elif not isinstance(part, Range) and not part:
             yield Finding((*path, name), "has no choices; give at least one.")
         elif name == "epsilon":
             ends = (part.low, part.high) if isinstance(part, Range) else part
-            numbers = [
-                float(e) for e in ends if isinstance(e, int | float) and 0 < e < (limit or e + 1)
-            ]
-            if len(numbers) < len(ends):
+            if not all(isinstance(e, int | float) and 0 < e < (limit or e + 1) for e in ends):
                 yield Finding(
                     (*path, name),
                     f"must stay above 0{f' and below {limit:g}' if limit else ''} for "

@@ -1,8 +1,7 @@
-"""From a study file to a `Study`, or to every mistake in it at once."""
+"""From a study file to a `Study`, or to an error that names every mistake in it."""
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterator, Mapping
 from importlib.resources import files
@@ -16,6 +15,7 @@ from pacebench.harness.errors import UserError
 from pacebench.harness.study.checks import Finding, check_parts
 from pacebench.harness.study.models import CurriculumEntry, Study
 from pacebench.harness.study.yaml_nodes import KeyPath, YamlDocument, read_document
+from pacebench.registry import nearest
 
 
 def load_study(path: str | Path) -> Study:
@@ -33,7 +33,7 @@ def load_study(path: str | Path) -> Study:
 
 
 def _shipped(path: Path) -> Path:
-    """Returns the file of the shipped study that is called so; `path` itself where none is."""
+    """Returns the file of the shipped study of this name, or `path` itself if there is none."""
     shipped = Path(str(files("pacebench.studies"))) / f"{path}.yaml"
     return shipped if path.name == str(path) and shipped.exists() else path
 
@@ -59,7 +59,7 @@ def validate(document: YamlDocument) -> Study:
 
 
 def _valid_parts(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the sections that are right by themselves, so that they can be checked further."""
+    """Returns the sections that are valid by themselves, so that they can be checked further."""
     parts: dict[str, Any] = {}
     for name, info in Study.model_fields.items():
         if name not in data:
@@ -98,9 +98,7 @@ def _explain(details: ErrorDetails, data: object) -> Finding:
     if kind == "missing":
         return Finding(path, f"is missing; add '{path[-1]}:'.")
     if kind == "extra_forbidden":
-        near = difflib.get_close_matches(str(path[-1]), _siblings(path), n=1, cutoff=0.5)
-        hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(_siblings(path))}."
-        return Finding(path, f"is not a key we know; {hint}")
+        return Finding(path, f"is not a key we know; {nearest(path[-1], _siblings(path))}")
     if kind == "string_pattern_mismatch":
         return Finding(
             path, f"{_shown(value)} cannot be used as a name; use letters, digits, '-' and '_'."
@@ -119,7 +117,7 @@ def _shown(value: object) -> str:
 
 
 def _path_in(data: object, location: tuple[int | str, ...]) -> Iterator[str | int]:
-    """Yields the part of pydantic's location that is in the file: it also names union branches."""
+    """Yields the keys of pydantic's location that are in the file: it names union branches too."""
     for i, key in enumerate(location):
         last = i == len(location) - 1
         if isinstance(data, Mapping) and isinstance(key, str) and (key in data or last):

@@ -10,8 +10,8 @@ from pacebench.harness.study.models import Study
 def schema_text() -> str:
     """Returns the schema as JSON text.
 
-    A plain name stands for a curriculum or a learner, which pydantic cannot know from a validator
-    that runs before it, so it is added here.
+    A curriculum or a learner may be given as a plain name, which a validator of ours turns into an
+    entry before pydantic sees it. Pydantic's schema therefore lacks that form; it is added here.
     """
     schema = Study.model_json_schema()
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"

@@ -36,7 +36,7 @@ STD_FLOOR_RATIO = "std_floor_ratio"
 EPSILON = Range(low=0.005, high=0.24, log=True)
 THRESHOLD = Range(low=0.05, high=0.9)
 
-# Share of the optimum's distance to a boundary that counts as being on it.
+# A value closer to an end of its range than this share of the range is at the boundary.
 BOUNDARY_SHARE = 0.05
 
 
@@ -140,12 +140,12 @@ def apply(entry: CurriculumEntry, setup: str, point: Mapping[str, Any]) -> Curri
 
 
 def place_of(cell: Cell, space: Space) -> dict[str, float]:
-    """Returns where a configuration lies in a search space, as far as it has a place there."""
-    said = cell.curriculum
+    """Returns a configuration as a point of a search space, without what is no number there."""
+    own = cell.curriculum
     low, high = _ends(cell.setup)
-    known = {**said.options, "epsilon": said.epsilon}
-    if said.threshold is not None:
-        known["threshold"] = (said.threshold - low) / (high - low)
+    known = {**own.options, "epsilon": own.epsilon}
+    if own.threshold is not None:
+        known["threshold"] = (own.threshold - low) / (high - low)
     found = {}
     for name in space:
         value = known.get(name)
@@ -187,7 +187,7 @@ def _std_floor(ratio: float, setup: str) -> dict[str, Any]:
 
 
 def at_boundary(space: Space, point: Mapping[str, Any]) -> list[str]:
-    """Returns the parameters whose value is within 5 % of the range from one of its ends."""
+    """Returns the parameters whose value is within 5 % of their range from one of its ends."""
     flagged = []
     for name, part in space.items():
         if not isinstance(part, Range) or name not in point:

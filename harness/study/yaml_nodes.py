@@ -1,19 +1,22 @@
 """YAML as data and nothing more, with the line of every key.
 
-PyYAML parses the text into nodes; the nodes are turned into plain data here, so that no tag can
-build an object, aliases cannot multiply without bound, a key cannot be given twice unnoticed, and
-every value's line is known to the error messages. Scalars follow YAML 1.2: `5e-2` is a number and
-`on` is a word.
+ruamel.yaml parses the text into nodes and reads scalars by the rules of YAML 1.2: `5e-2` is a
+number and `on` is a word. The nodes are turned into plain data here, so that no tag can build an
+object, aliases cannot multiply without bound, a key cannot be given twice unnoticed, and every
+value's line is known to the error messages.
 """
 
 from __future__ import annotations
 
-import re
+import io
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-import yaml
-from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml import YAML
+from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from ruamel.yaml.resolver import VersionedResolver
 
 from pacebench.harness.errors import UserError
 
@@ -23,30 +26,23 @@ MAX_DEPTH = 40
 
 KeyPath = tuple[str | int, ...]
 
-_PREFIX = "tag:yaml.org,2002:"
-_SCALARS: tuple[tuple[str, str, str], ...] = (
-    ("null", r"^(?:~|null|Null|NULL|)$", "~nN\0"),
-    ("bool", r"^(?:true|True|TRUE|false|False|FALSE)$", "tTfF"),
-    ("int", r"^[-+]?[0-9][0-9_]*$", "-+0123456789"),
-    (
-        "float",
-        r"^(?:[-+]?(?:\.[0-9]+|[0-9][0-9_]*(?:\.[0-9_]*)?)(?:[eE][-+]?[0-9]+)?"
-        r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$",
-        "-+.0123456789",
-    ),
-)
+# The tags of plain data, which are those of YAML 1.2's core schema.
+_TAGS = {
+    ScalarNode: {f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float", "str")},
+    SequenceNode: {"tag:yaml.org,2002:seq"},
+    MappingNode: {"tag:yaml.org,2002:map"},
+}
 
 
-class _Loader(yaml.SafeLoader):
-    """Resolves plain scalars by the rules of YAML 1.2's core schema."""
+class _Resolver(VersionedResolver):
+    """Gives values without a tag one of the core schema, whatever a `%YAML` directive says."""
 
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012
+    processing_version = (1, 2)
 
-
-for _tag, _pattern, _first in _SCALARS:
-    _Loader.add_implicit_resolver(
-        _PREFIX + _tag, re.compile(_pattern), [c if c != "\0" else "" for c in _first]
-    )
+    def resolve(self, kind: Any, value: Any, implicit: Any) -> Any:
+        """Returns the tag of a value; one of another schema, such as a date, is a string."""
+        tag = super().resolve(kind, value, implicit)
+        return tag if str(tag) in _TAGS[kind] else self.DEFAULT_SCALAR_TAG
 
 
 @dataclass
@@ -60,7 +56,7 @@ class YamlDocument:
     """
 
     file: str
-    data: object
+    data: Any
     lines: dict[KeyPath, int] = field(default_factory=dict)
 
     def line(self, path: KeyPath) -> int:
@@ -97,49 +93,70 @@ def read_document(path: Path) -> YamlDocument:
 
 def parse_document(text: str, file: str) -> YamlDocument:
     """Parses YAML text; see `read_document`."""
+    yaml = _yaml()
     document = YamlDocument(file, None)
     try:
-        node = yaml.compose(text, Loader=_Loader)
+        node = yaml.compose(text)
         if node is None:
             raise UserError(f"{file}:1: the file is empty; copy one from studies/.")
-        document.data = _Builder(document).build(node, (), 0)
-    except yaml.MarkedYAMLError as error:
+        document.data = _Builder(document, yaml).build(node, ())
+    except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise UserError(f"{file}:{line}: not valid YAML: {error.problem}.") from None
-    except yaml.YAMLError as error:
+    except (YAMLError, AssertionError) as error:  # ruamel asserts what a %YAML directive says
         raise UserError(f"{file}:1: not valid YAML: {error}.".replace("\n", " ")) from None
     except RecursionError:
         raise UserError(f"{file}:1: is nested too deeply; a study needs four levels.") from None
     return document
 
 
+def to_yaml(data: Any) -> str:
+    """Returns plain data as YAML text: one value a line, keys in their order."""
+    text = io.StringIO()
+    _yaml().dump(data, text)
+    return text.getvalue()
+
+
+def _yaml() -> YAML:
+    yaml = YAML(typ="safe", pure=True)
+    yaml.Resolver = _Resolver
+    yaml.composer.warn_double_anchors = False  # YAML 1.2 lets an anchor be given anew
+    yaml.default_flow_style = False
+    yaml.representer.sort_base_mapping_type_on_output = False
+    yaml.width = MAX_BYTES  # a folded line would end with a blank
+    return yaml
+
+
 class _Builder:
     """Turns nodes into data, counting what it visits so that aliases cannot multiply."""
 
-    def __init__(self, document: YamlDocument) -> None:
+    def __init__(self, document: YamlDocument, yaml: YAML) -> None:
         self.document = document
+        self.constructor = yaml.constructor
         self.visited = 0
 
     def fail(self, node: Node, text: str) -> UserError:
-        line = node.start_mark.line + 1
-        return UserError(f"{self.document.file}:{line}: {text}")
+        return UserError(f"{self.document.file}:{node.start_mark.line + 1}: {text}")
 
-    def build(self, node: Node, path: KeyPath, depth: int) -> object:
+    def build(self, node: Node, path: KeyPath) -> object:
         self.visited += 1
         if self.visited > MAX_NODES:
             raise self.fail(node, f"more than {MAX_NODES:,} values; aliases expand too far.")
-        if depth > MAX_DEPTH:
+        if len(path) > MAX_DEPTH:
             raise self.fail(node, "is nested too deeply (or in itself); a study needs four levels.")
+        if node.tag not in _TAGS[type(node)]:
+            raise self.fail(node, f"the tag '{node.tag}' is not allowed; write plain values.")
         self.document.lines.setdefault(path, node.start_mark.line + 1)
         if isinstance(node, MappingNode):
-            return self.mapping(node, path, depth)
+            return self.mapping(node, path)
         if isinstance(node, SequenceNode):
-            self.check_tag(node, "seq")
-            return [self.build(n, (*path, i), depth + 1) for i, n in enumerate(node.value)]
-        return self.scalar(node)
+            return [self.build(n, (*path, i)) for i, n in enumerate(node.value)]
+        try:
+            return self.constructor.construct_object(node)
+        except (ValueError, LookupError):
+            raise self.fail(node, f"{node.value[:40]!r} is not a number we can read.") from None
 
-    def mapping(self, node: MappingNode, path: KeyPath, depth: int) -> dict[str, object]:
-        self.check_tag(node, "map")
+    def mapping(self, node: MappingNode, path: KeyPath) -> dict[str, object]:
         data: dict[str, object] = {}
         for key_node, value_node in node.value:
             if not isinstance(key_node, ScalarNode):
@@ -150,29 +167,5 @@ class _Builder:
             if key in data:
                 raise self.fail(key_node, f"the key '{key}' is given twice; keep one.")
             self.document.lines[(*path, key)] = key_node.start_mark.line + 1
-            data[key] = self.build(value_node, (*path, key), depth + 1)
+            data[key] = self.build(value_node, (*path, key))
         return data
-
-    def scalar(self, node: Node) -> object:
-        text = str(node.value)
-        kind = str(node.tag).removeprefix(_PREFIX)
-        if kind == "str":
-            return text
-        if kind == "null":
-            return None
-        if kind == "bool":
-            return text.lower() == "true"
-        try:
-            if kind == "int":
-                return int(text)
-            if kind == "float":
-                return float(
-                    text.replace("_", "").lower().replace(".inf", "inf").replace(".nan", "nan")
-                )
-        except ValueError:
-            raise self.fail(node, f"{text[:40]!r} is not a number we can read.") from None
-        raise self.fail(node, f"the tag '{node.tag}' is not allowed; write plain values.")
-
-    def check_tag(self, node: Node, kind: str) -> None:
-        if node.tag != _PREFIX + kind:
-            raise self.fail(node, f"the tag '{node.tag}' is not allowed; write plain values.")

@@ -7,8 +7,10 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pacebench.harness.errors import UserError
+from pacebench.harness.runner.estimate import available_workers
 from pacebench.harness.runner.launch import RunOptions
 from pacebench.harness.store.ledger import Ledger
 from pacebench.harness.store.provenance import provenance
@@ -17,7 +19,11 @@ from pacebench.harness.tuning import workers
 from pacebench.harness.tuning.record import TuningRecord, write_record
 from pacebench.harness.tuning.search import Search, searches
 from pacebench.harness.tuning.storage import make_sampler, open_storage
+from pacebench.harness.tuning.trials import StoppedError
 from pacebench.harness.tuning.tuned import write_tuned
+
+if TYPE_CHECKING:
+    from optuna.storages import BaseStorage
 
 FOLDER = "tuning"
 _POLL = 1.0
@@ -25,23 +31,28 @@ _POLL = 1.0
 
 @dataclass(frozen=True)
 class SearchProgress:
-    """How far a search is: trials that ended, trials it will have without pruning, its best."""
+    """How far a search is.
+
+    Attributes:
+        search: The search.
+        done: Trials that ended.
+        best: Best value of a complete trial; None before the first.
+        concluded: Whether the search has made its choice.
+    """
 
     search: Search
     done: int
-    planned: int
     best: float | None
     concluded: bool
 
 
 @dataclass(frozen=True)
 class TuningSummary:
-    """What came of a call of `tune`."""
+    """What tuning found, and the files it wrote."""
 
-    record: TuningRecord | None
-    record_file: Path | None
-    study_file: Path | None
-    interrupted: bool
+    record: TuningRecord
+    record_file: Path
+    study_file: Path
 
 
 def tune(
@@ -64,24 +75,24 @@ def tune(
         storage: An Optuna storage URL instead of the journal file.
         options: Where and how training runs are made; `workers` is the number of searches that
             are under way at a time.
-        tell: Hears about the progress about once a second.
+        tell: Called with the progress of every search about once a second.
 
     Raises:
         UserError: The study has nothing to tune, or the storage cannot be used.
+        StoppedError: The user asked to stop.
     """
     options = options or RunOptions()
     if study.tuning is None:
         raise UserError(f"{source}: has no 'tuning:' block; see docs/tuning.md for one.")
-    make_sampler(study.tuning.sampler, 0)
     folder = Path(results) / study.name / FOLDER
     found = searches(study, folder)
+    # A mistake in the sampler or a space is raised here, before anything runs.
+    make_sampler(study.tuning.sampler, 0)
     for search in found:
-        _ = search.space  # says what is wrong with it before anything runs
+        _ = search.space
     opened = open_storage(folder, storage)
     ledger = Ledger(folder.parent)
     ledger.append("tune", searches=len(found), storage="journal" if storage is None else "url")
-    from pacebench.harness.runner.estimate import available_workers
-
     count = min(options.workers or available_workers(), len(found))
     processes = workers.start(study, folder, storage, options, count)
     stopped = False
@@ -100,40 +111,35 @@ def tune(
             process.kill()
         process.join()
     tell([_progress(search, opened) for search in found])
-    ends = [workers.concluded(search) for search in found]
-    parts = tuple(end for end in ends if end is not None)
-    if len(parts) < len(ends):
-        if stopped or any(process.exitcode == 130 for process in processes):
-            return TuningSummary(None, None, None, interrupted=True)
+    records = [search.record() for search in found]
+    done = tuple(record for record in records if record is not None)
+    if len(done) < len(found):
+        if stopped or any(process.exitcode == workers.STOPPED for process in processes):
+            raise StoppedError
         raise UserError("Tuning did not come to its end; what is above says why. Tune again.")
+    kept = study.tuning.model_dump(include={"sampler", "pruner", "seeds_per_trial", "replicates"})
     record = TuningRecord(
         study=study.name,
         estimand=study.statistics.primary[0],
-        sampler=study.tuning.sampler,
-        pruner=study.tuning.pruner,
-        seeds_per_trial=study.tuning.seeds_per_trial,
-        replicates=study.tuning.replicates,
+        **kept,
         provenance=provenance(),
-        searches=parts,
+        searches=done,
     )
     record_file = write_record(folder, record)
     study_file = write_tuned(study, source, record, record_file)
-    ledger.append("tuned", searches=len(parts))
-    return TuningSummary(record, record_file, study_file, interrupted=False)
+    ledger.append("tuned", searches=len(done))
+    return TuningSummary(record, record_file, study_file)
 
 
-def _progress(search: Search, storage: object) -> SearchProgress:
-    """Reads how far a search is; a search nobody has begun is at zero."""
-    from optuna import get_all_study_names, load_study
-    from optuna.storages import BaseStorage
+def _progress(search: Search, storage: BaseStorage) -> SearchProgress:
+    from optuna import load_study
+    from optuna.trial import TrialState
 
-    assert isinstance(storage, BaseStorage)
-    assert search.study.tuning is not None
-    done, best = 0, None
-    if search.name in get_all_study_names(storage):
+    ended = []
+    with contextlib.suppress(KeyError):  # raised where no worker has begun the search
         trials = load_study(study_name=search.name, storage=storage).get_trials(deepcopy=False)
         ended = [trial for trial in trials if trial.state.is_finished()]
-        done = len(ended)
-        best = max((t.value for t in ended if t.value is not None), default=None)
-    finished = (search.folder / workers.CONCLUSION).exists()
-    return SearchProgress(search, done, search.study.tuning.trials, best, finished)
+    values = [trial.value or 0.0 for trial in ended if trial.state is TrialState.COMPLETE]
+    return SearchProgress(
+        search, len(ended), max(values, default=None), search.record_file.exists()
+    )

@@ -13,16 +13,17 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from pacebench import envs
 from pacebench.harness import learners
+from pacebench.harness.analysis.scores import target_episodes
 from pacebench.harness.records import RunResult, Status
 from pacebench.harness.seeding import RunSeed, StudyRole
 from pacebench.harness.study.specs import (
@@ -35,7 +36,7 @@ from pacebench.harness.study.specs import (
 from pacebench.harness.training import train
 
 _COMMAND = "python -m pacebench.harness.tuning.learner_settings"
-SETTINGS = Path(__file__).with_name("settings.json")
+SETTINGS = Path(learners.__file__).with_name("settings.json")
 
 # Per environment: what is fixed, what is tried, and for how many steps. A rollout of point-mass is
 # one whole episode per copy; returns of some hundreds are scaled down for the critic.
@@ -62,23 +63,6 @@ GRIDS: dict[str, dict[str, Any]] = {
 }
 
 
-@contextmanager
-def initial_only(setup: str) -> Iterator[envs.Setup]:
-    """Registers, for a while, the setup whose target is the initial distribution of another."""
-    spec = envs.setup(setup)
-    easy = replace(
-        spec,
-        name=f"{spec.name}@initial",
-        target_mean=spec.initial_mean,
-        target_variance=spec.initial_variance,
-    )
-    envs.register(easy)
-    try:
-        yield easy
-    finally:
-        envs.unregister(easy.name)
-
-
 def train_on_initial(
     setup: str,
     params: dict[str, Any],
@@ -89,57 +73,66 @@ def train_on_initial(
     contexts: int = 100,
 ) -> list[RunResult]:
     """Trains on a setup's initial distribution and evaluates there, at the end only."""
-    kind = learners.get(learner)
-    checked = kind.Params.model_validate({"gamma": envs.setup(setup).gamma, **params})
-    with initial_only(setup) as easy:
-        cell = Cell(
-            curriculum=CurriculumCell(name="default", epsilon=None, threshold=None),
-            setup=easy.name,
-            setup_digest="",
-            learner=LearnerCell(name=learner, params=checked.model_dump(mode="json")),
-            schedule=ScheduleCell(),
-            budget=budget,
-            evaluation=EvaluationCell(steps=(budget,), contexts=contexts, root=seeds[0].root),
-            versions={},
-        )
+    spec = envs.setup(setup)
+    easy = replace(
+        spec,
+        name=f"{spec.name}@initial",
+        target_mean=spec.initial_mean,
+        target_variance=spec.initial_variance,
+    )
+    checked = learners.get(learner).Params.model_validate({"gamma": spec.gamma, **params})
+    cell = Cell(
+        curriculum=CurriculumCell(name="default", epsilon=None, threshold=None),
+        setup=easy.name,
+        setup_digest="",
+        learner=LearnerCell(name=learner, params=checked.model_dump(mode="json")),
+        schedule=ScheduleCell(),
+        budget=budget,
+        evaluation=EvaluationCell(steps=(budget,), contexts=contexts, root=seeds[0].root),
+        versions={},
+    )
+    envs.register(easy)
+    try:
         return train(cell, seeds)
+    finally:
+        envs.unregister(easy.name)
 
 
 def score(results: Sequence[RunResult]) -> dict[str, Any]:
-    """Returns what deterministic policies came to: means over seeds, and per seed."""
-    returns, success = [], []
-    for result in results:
-        found = result.evaluations
-        kinds = zip(found["distribution"], found["policy"], strict=True)
-        rows = [i for i, kind in enumerate(kinds) if kind == ("target", "deterministic")]
-        failed = result.status is not Status.OK or not rows
-        returns.append(float("nan") if failed else np.mean([found["return"][i] for i in rows]))
-        success.append(0.0 if failed else np.mean([found["success"][i] for i in rows]))
+    """Returns what the deterministic policies scored: means over seeds, and success per seed."""
+    returns, success = zip(*map(_final, results), strict=True)
     return {
-        # A candidate that diverges anywhere is out: NaN never compares as better.
         "mean_return": round(float(np.mean(returns)), 3),
         "mean_success": round(float(np.mean(success)), 3),
-        "success_by_seed": [round(float(s), 3) for s in success],
+        "success_by_seed": [round(float(share), 3) for share in success],
     }
 
 
-def select(setup: str, seeds: int, root: int, budget: int | None = None) -> dict[str, Any]:
+def _final(result: RunResult) -> tuple[float, float]:
+    """Returns a run's mean return and success; NaN and 0 where it failed."""
+    if result.status is not Status.OK:
+        return np.nan, 0.0
+    scored = target_episodes(pd.DataFrame(result.evaluations))
+    return scored["return"].mean(), scored["success"].mean()
+
+
+def select(setup: str, seeds: int, root: int) -> dict[str, Any]:
     """Tries every candidate for a setup and returns the record of the choice."""
     grid = GRIDS[envs.setup(setup).environment]
-    steps = budget or grid["budget"]
     runs = [RunSeed(root=root, role=StudyRole.TUNE, index=i) for i in range(seeds)]
     tried = []
     for values in itertools.product(*grid["tried"].values()):
         varied = dict(zip(grid["tried"], values, strict=True))
-        found = score(train_on_initial(setup, {**grid["fixed"], **varied}, steps, runs))
-        tried.append({"varied": varied, **found})
+        results = train_on_initial(setup, {**grid["fixed"], **varied}, grid["budget"], runs)
+        tried.append({"varied": varied, **score(results)})
         print(setup, tried[-1], flush=True)  # noqa: T201 - progress of a script
-    best = max(tried, key=lambda t: -np.inf if np.isnan(t["mean_return"]) else t["mean_return"])
+    # A candidate that diverged with any seed has a mean of NaN, and is out.
+    best = max(tried, key=lambda t: np.nan_to_num(t["mean_return"], nan=-np.inf))
     return {
         "params": {**grid["fixed"], **best["varied"]},
         "chosen_on": "the initial distribution",
         "criterion": "mean return of the deterministic policy after the budget",
-        "budget": steps,
+        "budget": grid["budget"],
         "seeds": seeds,
         "root": root,
         "command": f"{_COMMAND} {setup} --seeds {seeds} --root {root}",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from pydantic import Field, ValidationError
 
+from pacebench.harness.analysis.scores import FLOORED
 from pacebench.harness.errors import UserError
 from pacebench.harness.store.files import write_atomic
 from pacebench.harness.study.specs import Frozen
@@ -131,13 +133,9 @@ class SearchRecord(Frozen):
 
     def states(self) -> dict[str, int]:
         """Counts the trials by state, and the runs in them that the method itself failed."""
-        counts: dict[str, int] = {}
-        for trial in self.trials:
-            counts[trial.state] = counts.get(trial.state, 0) + 1
-        floored = sum(
-            s not in ("ok", "crashed-infrastructure") for t in self.trials for s in t.statuses
-        )
-        return counts | ({"runs at the floor": floored} if floored else {})
+        counts = Counter(trial.state for trial in self.trials)
+        floored = sum(status in FLOORED for trial in self.trials for status in trial.statuses)
+        return dict(counts) | ({"runs at the floor": floored} if floored else {})
 
 
 class TuningRecord(Frozen):

@@ -1,8 +1,8 @@
 """One search: a method on a setup, trial by trial, reproducible from its seed.
 
-Trials are asked for one after the other, each by a sampler that is seeded for its number, so what
-is asked next depends on the seed and on the trials before it alone: not on interruptions, nor on
-which process goes on with the search.
+Trials are asked for one after the other, each by a sampler that is seeded for its number. What is
+asked next therefore depends on the seed and on the trials before it alone: not on interruptions,
+nor on which process goes on with the search.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ import numpy as np
 
 from pacebench.harness.seeding import RunSeed, StudyRole
 from pacebench.harness.study.expand import resolve_cell
-from pacebench.harness.study.models import CurriculumEntry, Study
+from pacebench.harness.study.models import CurriculumEntry, Study, Tuning
 from pacebench.harness.study.space import Space, apply, space_of, tuning_study
-from pacebench.harness.study.specs import Cell, EvaluationCell, PlannedRun
+from pacebench.harness.study.specs import Cell, PlannedRun
+from pacebench.harness.tuning.record import SearchRecord
 from pacebench.harness.tuning.storage import make_pruner, make_sampler
 
 if TYPE_CHECKING:
     from optuna import Study as OptunaStudy
     from optuna.storages import BaseStorage
-    from optuna.trial import FrozenTrial
 
 # Tuning seeds of one replicate; the second half of the block is for re-ranking.
 REPLICATE_BLOCK = 100_000
@@ -63,6 +63,22 @@ class Search:
         tag = hashlib.sha256(self.entry.shown.encode()).hexdigest()[:6]
         return self.root / f"{plain}-{tag}.{self.setup}.{self.replicate}"
 
+    @property
+    def record_file(self) -> Path:
+        """The record of the search, which is written once it has made its choice."""
+        return self.folder / "search.json"
+
+    def record(self) -> SearchRecord | None:
+        """Returns what the search found; None while it is under way."""
+        file = self.record_file
+        return SearchRecord.model_validate_json(file.read_bytes()) if file.exists() else None
+
+    @property
+    def tuning(self) -> Tuning:
+        """The study's tuning block."""
+        assert self.study.tuning is not None
+        return self.study.tuning
+
     @cached_property
     def space(self) -> Space:
         """What is searched."""
@@ -71,14 +87,12 @@ class Search:
     @property
     def seeds(self) -> tuple[RunSeed, ...]:
         """The tuning seeds, the same for every trial of the replicate and for every method."""
-        assert self.study.tuning is not None
-        return self._block(0, self.study.tuning.seeds_per_trial)
+        return self._block(0, self.tuning.seeds_per_trial)
 
     @property
     def rerank_seeds(self) -> tuple[RunSeed, ...]:
         """Fresh tuning seeds, on which the best configurations are run again."""
-        assert self.study.tuning is not None
-        return self._block(RERANK_OFFSET, 2 * self.study.tuning.seeds_per_trial)
+        return self._block(RERANK_OFFSET, 2 * self.tuning.seeds_per_trial)
 
     def _block(self, offset: int, count: int) -> tuple[RunSeed, ...]:
         first = self.replicate * REPLICATE_BLOCK + offset
@@ -89,21 +103,23 @@ class Search:
         )
 
     @property
+    def trial_steps(self) -> int:
+        """Environment steps that a trial uses unless it is pruned."""
+        return self.tuning.seeds_per_trial * tuning_study(self.study).budget
+
+    @property
     def budget(self) -> int:
         """Environment steps that the search may use, the same for every method."""
-        tuning = self.study.tuning
-        assert tuning is not None
-        return tuning.trials * tuning.seeds_per_trial * tuning_study(self.study).budget
+        return self.tuning.trials * self.trial_steps
 
     def cell(self, point: dict[str, Any] | None) -> Cell:
         """Returns the cell of one configuration; None for the study's own."""
         entry = self.entry if point is None else apply(self.entry, self.setup, point)
         cell = resolve_cell(tuning_study(self.study), entry, self.setup)
         # Held-out contexts of their own: tuning must not see those that the results are made on.
-        root = tuning_root(self.study.seeds.root, self.replicate)
-        evaluation = EvaluationCell(
-            steps=cell.evaluation.steps, contexts=cell.evaluation.contexts, root=root
-        )
+        sequence = self._sequence(self.replicate)
+        root = int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1))
+        evaluation = cell.evaluation.model_copy(update={"root": root})
         return cell.model_copy(update={"evaluation": evaluation})
 
     def planned(
@@ -117,50 +133,33 @@ class Search:
         """Returns the search as Optuna keeps it, created where it is new."""
         import optuna
 
-        tuning = self.study.tuning
-        assert tuning is not None
         return optuna.create_study(
             storage=storage,
             study_name=self.name,
-            sampler=make_sampler(tuning.sampler, 0),
-            pruner=make_pruner(tuning.pruner),
+            sampler=make_sampler(self.tuning.sampler, 0),
+            pruner=make_pruner(self.tuning.pruner),
             direction="maximize",
             load_if_exists=True,
         )
 
     def sampler_seed(self, number: int) -> int:
         """Returns the seed of the sampler that proposes trial `number`."""
-        tag = int.from_bytes(
-            hashlib.sha256(f"{self.entry.shown}/{self.setup}".encode()).digest()[:4]
-        )
-        sequence = np.random.SeedSequence(
-            self.study.seeds.root, spawn_key=(StudyRole.TUNE, self.replicate, tag, number)
-        )
+        method = hashlib.sha256(f"{self.entry.shown}/{self.setup}".encode()).digest()[:4]
+        sequence = self._sequence(self.replicate, int.from_bytes(method), number)
         return int(sequence.generate_state(1, np.uint32)[0])
 
-
-def tuning_root(root: int, replicate: int) -> int:
-    """Returns the root of a replicate's own held-out contexts and episodes."""
-    sequence = np.random.SeedSequence(root, spawn_key=(StudyRole.TUNE, replicate))
-    return int(sequence.generate_state(1, np.uint64)[0] >> np.uint64(1))
+    def _sequence(self, *key: int) -> np.random.SeedSequence:
+        return np.random.SeedSequence(self.study.seeds.root, spawn_key=(StudyRole.TUNE, *key))
 
 
 def searches(study: Study, root: Path) -> list[Search]:
     """Returns every search that a study asks for."""
-    tuning = study.tuning
-    if tuning is None:
+    if study.tuning is None:
         return []
     entries = {entry.shown: entry for entry in study.curricula}
     return [
         Search(study, entries[label], setup, replicate, root)
-        for replicate in range(tuning.replicates)
+        for replicate in range(study.tuning.replicates)
         for setup in study.setups
-        for label in tuning.curricula
+        for label in study.tuning.curricula
     ]
-
-
-def unfinished(trials: list[FrozenTrial]) -> FrozenTrial | None:
-    """Returns the trial that a process left when it died, if there is one."""
-    from optuna.trial import TrialState
-
-    return next((trial for trial in trials if trial.state is TrialState.RUNNING), None)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
-import logging
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeVar
 
 from pacebench.harness.errors import UserError
 from pacebench.harness.study.space import sampler_names
+from pacebench.registry import UnknownNameError
 
 if TYPE_CHECKING:
     from optuna.pruners import BasePruner
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from optuna.storages import BaseStorage
 
 JOURNAL = "journal.log"
+
+T = TypeVar("T")
 
 
 def open_storage(folder: Path, url: str | None = None) -> BaseStorage:
@@ -27,37 +29,43 @@ def open_storage(folder: Path, url: str | None = None) -> BaseStorage:
         url: An SQLAlchemy URL, such as `postgresql://user@host/name`, instead of the journal.
 
     Raises:
-        UserError: The URL is malformed, its driver is missing, or nobody answers.
+        UserError: The URL is malformed, its driver is missing, or its server does not answer.
     """
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    if url is None:
-        from optuna.storages import JournalStorage
-        from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+    if url is not None:
+        return _open_url(url)
+    from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 
-        folder.mkdir(parents=True, exist_ok=True)
-        file = str(folder / JOURNAL)
-        return JournalStorage(JournalFileBackend(file, lock_obj=JournalFileOpenLock(file)))
-    return _open_url(url)
+    folder.mkdir(parents=True, exist_ok=True)
+    file = str(folder / JOURNAL)
+    lock = JournalFileOpenLock(file)
+    return optuna.storages.JournalStorage(JournalFileBackend(file, lock_obj=lock))
 
 
 def _open_url(url: str) -> BaseStorage:
-    from optuna.storages import RDBStorage
+    import optuna
     from sqlalchemy.engine import make_url
     from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
     try:
-        shown = make_url(url).render_as_string(hide_password=True)
+        parsed = make_url(url)
     except ArgumentError:
         raise UserError(
             "--storage: not a storage URL; write it like postgresql://user@host/name."
         ) from None
+    shown = parsed.render_as_string(hide_password=True)
+    timed = parsed.get_backend_name() in ("postgresql", "mysql")
+    arguments = {
+        "connect_args": {"connect_timeout": 10} if timed else {},
+        "pool_pre_ping": True,
+    }
     # Optuna logs a failed connection before it raises; one sentence is enough.
-    logging.getLogger("optuna").setLevel(logging.CRITICAL)
+    optuna.logging.set_verbosity(optuna.logging.CRITICAL)
     try:
-        return RDBStorage(url, engine_kwargs={"connect_args": _timeout(url), "pool_pre_ping": True})
-    except (ImportError, ModuleNotFoundError) as error:
+        return optuna.storages.RDBStorage(url, engine_kwargs=arguments)
+    except ImportError as error:
         raise UserError(
             f"--storage {shown}: its database driver is missing ({_first_line(error)}); for "
             "PostgreSQL: pip install 'psycopg[binary]'."
@@ -66,40 +74,40 @@ def _open_url(url: str) -> BaseStorage:
         reason = _first_line(getattr(error, "orig", None) or error)
         raise UserError(f"--storage {shown}: does not answer ({reason}).") from None
     finally:
-        logging.getLogger("optuna").setLevel(logging.WARNING)
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 
 def _first_line(error: BaseException) -> str:
     return str(error).strip().split("\n")[0].rstrip(".")
 
 
-def _timeout(url: str) -> dict[str, Any]:
-    return {"connect_timeout": 10} if url.startswith(("postgresql", "mysql")) else {}
-
-
 def make_sampler(name: str, seed: int) -> BaseSampler:
     """Returns an Optuna sampler by name.
 
     Raises:
-        UserError: There is none of this name, or it needs more than a seed.
+        UnknownNameError: There is none of this name, or it needs more than a seed.
     """
-    import optuna
+    from optuna import samplers
 
     if name not in sampler_names():
-        near = difflib.get_close_matches(name, sampler_names(), n=1, cutoff=0.4)
-        hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(sampler_names())}."
-        raise UserError(f"tuning.sampler: Optuna has no sampler '{name}' for us; {hint}")
-    with warnings.catch_warnings():
-        # The user chose it; that it is new to Optuna is nothing to act on.
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        sampler: BaseSampler = getattr(optuna.samplers, name)(seed=seed)
+        raise UnknownNameError("sampler", name, sampler_names())
+    sampler: BaseSampler = _make(getattr(samplers, name), seed=seed)
     return sampler
 
 
 def make_pruner(kind: str) -> BasePruner:
-    """Returns the pruner of a study; reports are per tuning seed, not per environment step."""
-    import optuna
+    """Returns the pruner of a study; a step of the pruner is a tuning seed."""
+    from optuna.pruners import NopPruner, WilcoxonPruner
 
     if kind == "wilcoxon":
-        return optuna.pruners.WilcoxonPruner(p_threshold=0.1, n_startup_steps=4)
-    return optuna.pruners.NopPruner()
+        return _make(WilcoxonPruner, p_threshold=0.1, n_startup_steps=4)
+    return NopPruner()
+
+
+def _make(kind: Callable[..., T], **arguments: float) -> T:
+    """Calls one of Optuna's classes without the warning that it is new: the user chose it."""
+    from optuna.exceptions import ExperimentalWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        return kind(**arguments)

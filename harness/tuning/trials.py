@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
+import pandas as pd
 
 from pacebench import envs
-from pacebench.harness.analysis.scores import Scale, scale_of
+from pacebench.harness.analysis.scores import FLOORED, Scale, scale_of, target_episodes
 from pacebench.harness.errors import UserError
 from pacebench.harness.records import Status
 from pacebench.harness.runner.launch import RunOptions, evaluation_hashes, make_runs
 from pacebench.harness.statistics import estimands
 from pacebench.harness.store.store import RunStore
-from pacebench.harness.study.space import distributions, tuning_study
+from pacebench.harness.study.space import distributions
 from pacebench.harness.study.specs import PlannedRun
-from pacebench.harness.tuning.search import Search, unfinished
+from pacebench.harness.tuning.search import Search
 from pacebench.harness.tuning.storage import make_sampler
 
 if TYPE_CHECKING:
     from optuna import Study as OptunaStudy
     from optuna.trial import FrozenTrial
 
-FLOORED = (Status.DIVERGED, Status.TIMEOUT, Status.CRASHED)
-
 
 class StoppedError(Exception):
-    """The user asked to stop; the trial under way goes on another time."""
+    """The user asked to stop; the same command goes on with what is unfinished."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class SeedScore:
         score: The study's estimand on the normalised scale; the floor where the method failed;
             None where the infrastructure did.
         env_steps: Environment steps of the tuning budget that it stands for.
-        seconds: Time it took.
+        seconds: Training time.
     """
 
     index: int
@@ -51,80 +50,8 @@ class SeedScore:
     seconds: float
 
 
-def run_configuration(
-    search: Search, configurations: list[list[PlannedRun]], options: RunOptions
-) -> list[SeedScore]:
-    """Runs configurations of a search and returns the scores of the last one.
-
-    Args:
-        search: The search they belong to.
-        configurations: The runs of every configuration so far, so that the manifest keeps them
-            all; what is there already is not run again.
-        options: Where and how to run them.
-
-    Raises:
-        StoppedError: The user asked to stop before they were done.
-    """
-    plan = {"search": search.name, "study": search.study.model_dump(mode="json")}
-    runs = [run for configuration in configurations for run in configuration]
-    summary = make_runs(search.name, plan, runs, search.folder, options, evaluation_hashes(runs))
-    if summary.interrupted and not summary.complete:
-        raise StoppedError
-    return scores_of(search, configurations[-1])
-
-
-def scores_of(search: Search, runs: list[PlannedRun]) -> list[SeedScore]:
-    """Reads the scores of one configuration from the store."""
-    store = RunStore(search.folder)
-    scale = scale_of(envs.setup(search.setup), search.study.statistics.floor)
-    return [_score(store, run, search, scale) for run in runs]
-
-
-def _score(store: RunStore, run: PlannedRun, search: Search, scale: Scale) -> SeedScore:
-    stored = store.read(run.run_id, tables=True)
-    if stored is None:
-        raise UserError(
-            f"run {run.run_id} of '{search.name}' is gone; tune again to make it again."
-        )
-    score: float | None = None
-    if stored.status is Status.OK:
-        episodes = stored.tables["evaluations.parquet"].to_pandas()
-        score = estimate(episodes, search.study.statistics.primary[0], scale)
-    elif stored.status in FLOORED:
-        score = scale.floor
-    timings = stored.record.get("timings", {})
-    return SeedScore(
-        index=run.seed.index,
-        status=stored.status.value,
-        score=score,
-        # A run that failed early still used up its share: no method may buy trials by crashing.
-        env_steps=run.cell.budget,
-        seconds=float(sum(timings.values())),
-    )
-
-
-def estimate(episodes: Any, estimand: str, scale: Scale) -> float:
-    """Returns one run's score on the normalised scale, the study's estimand of target episodes."""
-    held_out = episodes[
-        (episodes["distribution"] == "target") & (episodes["policy"] == "deterministic")
-    ]
-    last = held_out[held_out["step"] == held_out["step"].max()]
-    if estimand == "success":
-        return float(last["success"].mean())
-    if estimand == "cvar":
-        returns = last["return"].to_numpy(dtype=np.float64)
-        return float(scale.normalise(estimands.cvar(returns)))
-    if estimand == "auc":
-        curve = held_out.groupby("step")["return"].mean()
-        if len(curve) > 1:
-            scores = scale.normalise(curve.to_numpy(dtype=np.float64))
-            return estimands.auc(curve.index.to_numpy(), scores)
-    # Return, normalised score and IQM agree on what a single run scores.
-    return float(scale.normalise(float(last["return"].mean())))
-
-
 def advance(search: Search, study: OptunaStudy, options: RunOptions) -> bool:
-    """Makes the next trial of a search, or ends the one that was left.
+    """Makes the next trial of a search, or finishes the one that a stopped process left.
 
     Returns:
         Whether there was one to make: False once the budget is used up.
@@ -134,47 +61,108 @@ def advance(search: Search, study: OptunaStudy, options: RunOptions) -> bool:
     """
     from optuna.trial import TrialState
 
-    tuning = search.study.tuning
-    assert tuning is not None
     trials = study.get_trials(deepcopy=False)
-    left = unfinished(trials)
-    if left is None:
-        used = sum(int(trial.user_attrs.get("env_steps", 0)) for trial in trials)
-        if used + tuning.seeds_per_trial * tuning_study(search.study).budget > search.budget:
+    number = next((t.number for t in trials if t.state is TrialState.RUNNING), None)
+    if number is None:
+        used = sum(score.env_steps for trial in trials for score in noted(trial))
+        if used + search.trial_steps > search.budget:
             return False
-        study.sampler = make_sampler(tuning.sampler, search.sampler_seed(len(trials)))
+        study.sampler = make_sampler(search.tuning.sampler, search.sampler_seed(len(trials)))
         number = study.ask(distributions(search.space)).number
-    else:
-        number = left.number
-    # Asked for again: a trial that was left is no longer known to this process.
-    trials = study.get_trials(deepcopy=False)
+        trials = study.get_trials(deepcopy=False)
     trial = trials[number]
-    before = [
-        search.planned(f"trial {t.number}", t.params, search.seeds[: _seeds_run(t)])
-        for t in trials
-        if t.number < number
-    ]
-    stages = [1] * len(search.seeds) if tuning.pruner != "none" else [len(search.seeds)]
-    scores: list[SeedScore] = []
-    done = 0
-    for stage in stages:
-        done += stage
-        now = search.planned(f"trial {number}", trial.params, search.seeds[:done])
-        scores = run_configuration(search, [*before, now], options)
+    before = runs_of(search, trials[:number])
+    seeds = search.seeds
+    # A pruner is asked after every seed; without one all seeds are run at once.
+    first = len(seeds) if search.tuning.pruner == "none" else 1
+    for count in range(first, len(seeds) + 1):
+        now = search.planned(f"trial {number}", trial.params, seeds[:count])
+        run_planned(search, [*before, *now], options)
+        scores = scores_of(search, now)
         _note(study, trial, scores)
-        if tuning.pruner != "none" and done < len(search.seeds) and _prune(study, number):
-            study.tell(number, _mean(scores), state=TrialState.PRUNED)
+        now_scored = study.get_trials(deepcopy=False)[number]
+        if count < len(seeds) and study.pruner.prune(study, now_scored):
+            study.tell(number, state=TrialState.PRUNED)
             return True
-    value = _mean(scores)
-    if value is None:
-        study.tell(number, state=TrialState.FAIL)
-    else:
-        study.tell(number, value)
+    value = mean_score(scores)
+    state = TrialState.FAIL if value is None else TrialState.COMPLETE
+    study.tell(number, value, state)
     return True
 
 
-def _seeds_run(trial: FrozenTrial) -> int:
-    return len(trial.user_attrs.get("scores", []))
+def runs_of(search: Search, trials: Sequence[FrozenTrial]) -> list[PlannedRun]:
+    """Returns the runs that trials have scores of."""
+    return [
+        run
+        for t in trials
+        for run in search.planned(f"trial {t.number}", t.params, search.seeds[: len(noted(t))])
+    ]
+
+
+def run_planned(search: Search, runs: list[PlannedRun], options: RunOptions) -> None:
+    """Makes runs of a search; what is there already is not made again.
+
+    Args:
+        search: The search they belong to.
+        runs: Every run so far, so that the manifest keeps them all.
+        options: Where and how to make them.
+
+    Raises:
+        StoppedError: The user asked to stop before they were done.
+    """
+    plan = {"search": search.name, "study": search.study.model_dump(mode="json")}
+    summary = make_runs(search.name, plan, runs, search.folder, options, evaluation_hashes(runs))
+    if summary.interrupted and not summary.complete:
+        raise StoppedError
+
+
+def scores_of(search: Search, runs: list[PlannedRun]) -> list[SeedScore]:
+    """Reads the scores of one configuration from the store."""
+    store = RunStore(search.folder)
+    scale = scale_of(envs.setup(search.setup), search.study.statistics.floor)
+    scores = []
+    for run in runs:
+        stored = store.read(run.run_id, tables=True)
+        if stored is None:
+            raise UserError(
+                f"run {run.run_id} of '{search.name}' is gone; tune again to make it again."
+            )
+        score: float | None = None
+        if stored.status is Status.OK:
+            episodes = stored.tables["evaluations.parquet"].to_pandas()
+            score = estimate(episodes, search.study.statistics.primary[0], scale)
+        elif stored.status in FLOORED:
+            score = scale.floor
+        # A run that failed early still used up its share: no method may buy trials by crashing.
+        steps, seconds = run.cell.budget, float(sum(stored.record.get("timings", {}).values()))
+        scores.append(SeedScore(run.seed.index, stored.status.value, score, steps, seconds))
+    return scores
+
+
+def estimate(episodes: pd.DataFrame, estimand: str, scale: Scale) -> float:
+    """Returns one run's score on the normalised scale, the study's estimand of target episodes."""
+    held_out = target_episodes(episodes)
+    last = held_out[held_out["step"] == held_out["step"].max()]
+    if estimand in ("success", "solved"):
+        return float(last["success"].mean())
+    if estimand == "cvar":
+        return float(scale.normalise(estimands.cvar(last["return"])))
+    curve = held_out.groupby("step")["return"].mean().astype(float)
+    if estimand == "auc" and len(curve) > 1:
+        return estimands.auc(curve.index, scale.normalise(curve))
+    # Return, normalised score and IQM agree on what a single run scores.
+    return float(scale.normalise(float(last["return"].mean())))
+
+
+def noted(trial: FrozenTrial) -> list[SeedScore]:
+    """Returns the scores that are kept beside a trial."""
+    return [SeedScore(**score) for score in trial.user_attrs.get("scores", [])]
+
+
+def mean_score(scores: Sequence[SeedScore]) -> float | None:
+    """Returns the mean over seeds; None where the infrastructure left a seed without a score."""
+    known = [score.score for score in scores if score.score is not None]
+    return statistics.fmean(known) if known and len(known) == len(scores) else None
 
 
 def _note(study: OptunaStudy, trial: FrozenTrial, scores: list[SeedScore]) -> None:
@@ -189,15 +177,3 @@ def _note(study: OptunaStudy, trial: FrozenTrial, scores: list[SeedScore]) -> No
     for i, score in enumerate(scores):
         if score.score is not None and i not in trial.intermediate_values:
             storage.set_trial_intermediate_value(key, i, score.score)
-
-
-def _prune(study: OptunaStudy, number: int) -> bool:
-    """Says whether the seeds so far show the trial to be worse than the best one."""
-    return study.pruner.prune(study, study.get_trials(deepcopy=False)[number])
-
-
-def _mean(scores: list[SeedScore]) -> float | None:
-    """Returns the trial's value; None where the infrastructure left a seed without a score."""
-    found = [score.score for score in scores]
-    known = [score for score in found if score is not None]
-    return statistics.fmean(known) if known and len(known) == len(found) else None

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
-from typing import Any
-
-import yaml
 
 from pacebench.harness.store.files import write_atomic
-from pacebench.harness.study.models import Comparison, CurriculumEntry, Study, Tuned
+from pacebench.harness.study.models import Comparison, CurriculumEntry, Statistics, Study, Tuned
 from pacebench.harness.study.space import apply
-from pacebench.harness.tuning.record import SearchRecord, TuningRecord
+from pacebench.harness.study.yaml_nodes import to_yaml
+from pacebench.harness.tuning.record import TuningRecord
 
 
 def tuned_study(study: Study, record: TuningRecord, record_path: str) -> Study:
@@ -20,14 +19,12 @@ def tuned_study(study: Study, record: TuningRecord, record_path: str) -> Study:
     With one replicate a method keeps its label. With more, each replicate is a method of its own,
     and the report treats the replicate as the unit where there are five or more.
     """
-    found: dict[str, dict[int, list[SearchRecord]]] = {}
-    for search in record.searches:
-        found.setdefault(search.method, {}).setdefault(search.replicate, []).append(search)
+    tuned = {search.method for search in record.searches}
     entries: list[CurriculumEntry] = []
     for entry in study.curricula:
-        for replicate, parts in sorted(found.get(entry.shown, {}).items()):
-            entries.append(_tuned(entry, replicate, parts, record, record_path))
-        if entry.shown not in found:
+        if entry.shown in tuned:
+            entries += [_tuned(entry, i, record, record_path) for i in range(record.replicates)]
+        else:
             entries.append(entry)
     return study.model_copy(
         update={
@@ -40,37 +37,36 @@ def tuned_study(study: Study, record: TuningRecord, record_path: str) -> Study:
 
 
 def _tuned(
-    entry: CurriculumEntry,
-    replicate: int,
-    parts: list[SearchRecord],
-    record: TuningRecord,
-    record_path: str,
+    entry: CurriculumEntry, replicate: int, record: TuningRecord, record_path: str
 ) -> CurriculumEntry:
+    """Returns a method with what one replicate of its searches chose for each setup."""
     label = entry.shown if record.replicates == 1 else f"{entry.shown} (search {replicate + 1})"
     changed = entry
-    for part in parts:
-        changed = apply(changed, part.setup, part.point)
+    for search in record.searches:
+        if (search.method, search.replicate) == (entry.shown, replicate):
+            changed = apply(changed, search.setup, search.point)
     origin = Tuned(method=entry.shown, replicate=replicate, record=record_path)
     return changed.model_copy(update={"label": label, "tuned": origin})
 
 
-def _statistics(study: Study, entries: list[CurriculumEntry]) -> Any:
+def _statistics(study: Study, entries: list[CurriculumEntry]) -> Statistics:
     """Returns the declared statistics with the labels of all replicates."""
     statistics = study.statistics
     names: dict[str, list[str]] = {}
     for entry in entries:
         origin = entry.tuned.method if entry.tuned else entry.shown
         names.setdefault(origin, []).append(entry.shown)
-    control = names[study.control][0]
-    if isinstance(statistics.comparisons, str):
-        return statistics.model_copy(update={"control": control})
-    pairs = tuple(
-        Comparison(pair=(a, b), weight=declared.weight)
-        for declared in statistics.comparisons
-        for first, second in [declared.pair]
-        for a, b in zip(names[first], names[second] * len(names[first]), strict=False)
-    )
-    return statistics.model_copy(update={"control": control, "comparisons": pairs})
+    changes: dict[str, object] = {"control": names[study.control][0]}
+    if not isinstance(statistics.comparisons, str):
+        # Replicate by replicate, or every replicate with the one there is of an untuned method.
+        changes["comparisons"] = tuple(
+            Comparison(pair=pair, weight=declared.weight)
+            for declared in statistics.comparisons
+            for pair in zip(
+                names[declared.pair[0]], itertools.cycle(names[declared.pair[1]]), strict=False
+            )
+        )
+    return statistics.model_copy(update=changes)
 
 
 def write_tuned(study: Study, source: Path, record: TuningRecord, record_file: Path) -> Path:
@@ -83,6 +79,5 @@ def write_tuned(study: Study, source: Path, record: TuningRecord, record_file: P
         f"# Written by `pacebench tune` from {source.name}; the evidence is in {pointer}.\n"
         "# A plain study: run it with `pacebench run`. Tuning has not seen its evaluation seeds.\n"
     )
-    body = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=100)
-    write_atomic(path, (head + body).encode())
+    write_atomic(path, (head + to_yaml(data)).encode())
     return path

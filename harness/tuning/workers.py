@@ -1,36 +1,59 @@
-"""The processes that search: each takes a search nobody works on and finishes it."""
+"""The processes that search: each takes a search that no other works on, and finishes it."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import multiprocessing
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any
 
 from pacebench.harness.runner.display import Silent
 from pacebench.harness.runner.launch import RunOptions
-from pacebench.harness.runner.leases import HEARTBEAT, Leases
+from pacebench.harness.runner.leases import HEARTBEAT, Lease, Leases
 from pacebench.harness.store.files import write_atomic
 from pacebench.harness.study.models import Study
-from pacebench.harness.tuning.record import SearchRecord
+from pacebench.harness.study.specs import digest
 from pacebench.harness.tuning.rerank import conclude
-from pacebench.harness.tuning.search import Search, searches
+from pacebench.harness.tuning.search import searches
 from pacebench.harness.tuning.storage import open_storage
 from pacebench.harness.tuning.trials import StoppedError, advance
+from pacebench.registry import UserMistakeError
 
 _WAIT = 0.5
-CONCLUSION = "search.json"
+
+# Exit codes of a worker, as shells know them: a user's mistake, and a request to stop.
+MISTAKE, STOPPED = 2, 130
 
 
-def concluded(search: Search) -> SearchRecord | None:
-    """Returns what a finished search found; None while it is under way."""
-    file = search.folder / CONCLUSION
-    return SearchRecord.model_validate_json(file.read_bytes()) if file.exists() else None
+def start(
+    study: Study, root: Path, url: str | None, options: RunOptions, count: int
+) -> list[BaseProcess]:
+    """Starts worker processes."""
+    context = multiprocessing.get_context("spawn")
+    silent = replace(options, workers=1, display=Silent())
+    processes: list[BaseProcess] = [
+        context.Process(target=_main, args=(study, root, url, silent)) for _ in range(count)
+    ]
+    for process in processes:
+        process.start()
+    return processes
+
+
+def _main(study: Study, root: Path, url: str | None, options: RunOptions) -> None:
+    """Works, and turns what stops it into an exit code; mistakes are told on standard error."""
+    try:
+        work(study, root, url, options)
+    except UserMistakeError as error:
+        for sentence in error.sentences:
+            sys.stderr.write(f"error: {sentence}\n")
+        sys.exit(MISTAKE)
+    except (StoppedError, KeyboardInterrupt):
+        sys.exit(STOPPED)
 
 
 def work(study: Study, root: Path, url: str | None, options: RunOptions) -> None:
@@ -38,38 +61,32 @@ def work(study: Study, root: Path, url: str | None, options: RunOptions) -> None
 
     Raises:
         StoppedError: The user asked to stop.
-        UserError: A search cannot be finished.
+        UserMistakeError: A search cannot be finished.
     """
     storage = open_storage(root, url)
     leases = Leases(root)
-    one_batch = replace(options, workers=1, display=Silent())
-    open_ones = searches(study, root)
-    while open_ones:
-        open_ones = [search for search in open_ones if concluded(search) is None]
-        advanced = False
-        for search in open_ones:
-            lease = leases.acquire(_key(search), search=search.name)
+    todo = searches(study, root)
+    while todo := [search for search in todo if search.record() is None]:
+        idle = True
+        for search in todo:
+            lease = leases.acquire(f"search-{digest(search.name)}", search=search.name)
             if lease is None:
                 continue
-            advanced = True
-            with _beating(lease):
-                found = search.open(storage)
-                while advance(search, found, one_batch):
+            idle = False
+            with _heartbeat(lease):
+                trials = search.open(storage)
+                while advance(search, trials, options):
                     lease.check()
-                record = conclude(search, found, one_batch)
+                record = conclude(search, trials, options)
                 lease.check()
-                write_atomic(search.folder / CONCLUSION, record.model_dump_json(indent=1).encode())
-        if open_ones and not advanced:
+                write_atomic(search.record_file, record.model_dump_json(indent=1).encode())
+        if idle:
             time.sleep(_WAIT)  # others work on what is left; one of them may die
 
 
-def _key(search: Search) -> str:
-    return "search-" + hashlib.sha256(search.name.encode()).hexdigest()[:16]
-
-
 @contextlib.contextmanager
-def _beating(lease: Any) -> Iterator[None]:
-    """Shows that this process lives for as long as it works on a search, then lets it go."""
+def _heartbeat(lease: Lease) -> Iterator[None]:
+    """Keeps a lease alive while its search is worked on, then gives it back."""
     stop = threading.Event()
 
     def beat() -> None:
@@ -84,33 +101,3 @@ def _beating(lease: Any) -> Iterator[None]:
         stop.set()
         thread.join()
         lease.release()
-
-
-def start(
-    study: Study, root: Path, url: str | None, options: RunOptions, count: int
-) -> list[multiprocessing.process.BaseProcess]:
-    """Starts working processes."""
-    context = multiprocessing.get_context("spawn")
-    plain = replace(options, display=None)
-    processes: list[multiprocessing.process.BaseProcess] = []
-    for _ in range(count):
-        process = context.Process(target=_main, args=(study, root, url, plain))
-        process.start()
-        processes.append(process)
-    return processes
-
-
-def _main(study: Study, root: Path, url: str | None, options: RunOptions) -> None:
-    """The main function of a working process: user errors become its last words and exit code 2."""
-    import sys
-
-    from pacebench.harness.errors import UserError
-
-    try:
-        work(study, root, url, options)
-    except UserError as error:
-        for sentence in error.sentences:
-            sys.stderr.write(f"error: {sentence}\n")
-        sys.exit(2)
-    except (StoppedError, KeyboardInterrupt):
-        sys.exit(130)

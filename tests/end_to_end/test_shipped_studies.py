@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 from pacebench.harness import load_results
 from pacebench.harness.cli.app import app
+from pacebench.harness.study.yaml_nodes import read_document, to_yaml
 
 STUDIES = Path(__file__).parents[2] / "studies"
 
@@ -24,12 +24,12 @@ def test_check_accepts_every_shipped_study(file: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["lunar-lander", "ball-catching", "paper"])
 def test_large_studies_run_with_a_tiny_budget(name: str, tmp_path: Path) -> None:
-    data = yaml.safe_load((STUDIES / f"{name}.yaml").read_text())
+    data = read_document(STUDIES / f"{name}.yaml").data
     # Two rollouts and the curriculum updates between them, on every setup and by every curriculum.
     data |= {"budget": 6_000, "seeds": {"count": 2, "root": 9}}
     data["evaluation"] = {"points": 1, "contexts": 3}
     file = tmp_path / f"{name}.yaml"
-    file.write_text(yaml.safe_dump(data))
+    file.write_text(to_yaml(data))
     results = tmp_path / "results"
     run = CliRunner().invoke(app, ["run", str(file), "--results", str(results)])
     assert run.exit_code == 0, run.output

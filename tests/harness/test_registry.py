@@ -12,7 +12,8 @@ import pytest
 
 from pacebench import curricula, envs
 from pacebench.harness import learners
-from pacebench.registry import DuplicateNameError, Registry, UnknownNameError
+from pacebench.harness.errors import UserError
+from pacebench.registry import DuplicateNameError, Registry, UnknownNameError, UserMistakeError
 
 OUTSIDE = """
 from pacebench import curricula
@@ -54,6 +55,23 @@ def test_envs_curricula_and_learners_share_one_error() -> None:
         with pytest.raises(UnknownNameError):
             ask("nothing-of-this-name")
     assert envs.UnknownNameError is curricula.UnknownNameError is UnknownNameError
+
+
+def test_every_mistake_of_a_user_has_sentences_and_its_builtin_class() -> None:
+    for kind, builtin in (
+        (curricula.CurriculumError, ValueError),
+        (envs.SetupError, ValueError),
+        (UserError, UserMistakeError),
+    ):
+        error = kind("One thing.")
+        assert isinstance(error, UserMistakeError)
+        assert isinstance(error, builtin)
+        assert error.sentences == ("One thing.",)
+        assert str(error) == "One thing."
+    unknown = UnknownNameError("thing", "a", [])
+    assert isinstance(unknown, UserMistakeError)
+    assert isinstance(unknown, LookupError)
+    assert unknown.sentences == ("no thing is called 'a'; known: none.",)
 
 
 @pytest.fixture

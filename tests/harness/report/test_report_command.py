@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 from pacebench.harness.analysis.history import history_of
@@ -17,6 +16,7 @@ from pacebench.harness.cli import app
 from pacebench.harness.errors import UserError
 from pacebench.harness.store.ledger import Ledger
 from pacebench.harness.study.models import Study
+from pacebench.harness.study.yaml_nodes import to_yaml
 from tests.harness.report import synthetic
 from tests.harness.report.synthetic import Method
 
@@ -41,7 +41,7 @@ def study() -> Study:
 @pytest.fixture
 def file(study: Study, tmp_path: Path) -> Path:
     path = tmp_path / "study.yaml"
-    path.write_text(yaml.safe_dump(study.model_dump(mode="json"), sort_keys=False))
+    path.write_text(to_yaml(study.model_dump(mode="json")))
     return path
 
 
@@ -130,7 +130,7 @@ def test_amendments_are_listed_in_the_report(results: Path, file: Path, study: S
     changed = study.model_copy(
         update={"statistics": study.statistics.model_copy(update={"smallest_effect": 0.2})}
     )
-    file.write_text(yaml.safe_dump(changed.model_dump(mode="json"), sort_keys=False))
+    file.write_text(to_yaml(changed.model_dump(mode="json")))
     code, said = call("freeze", file, "--results", results)
     assert code == 2
     assert "smallest_effect was frozen as 0.1 and is now 0.2" in said

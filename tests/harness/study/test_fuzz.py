@@ -7,12 +7,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from pacebench.harness.cli import app
+from pacebench.harness.study.yaml_nodes import to_yaml
 from tests.harness.study.example import VALID
 
 # Values that have broken parsers and validators before.
@@ -89,7 +89,7 @@ def test_mutated_studies(mutations: list[tuple[tuple[Any, ...], str, Any]]) -> N
     data = copy.deepcopy(VALID)
     for path, action, value in mutations:
         _mutate(data, path, action, value)
-    _check(yaml.safe_dump(data, allow_unicode=True, sort_keys=False).encode("utf-8", "replace"))
+    _check(to_yaml(data).encode("utf-8", "replace"))
 
 
 @settings(max_examples=100)
@@ -100,7 +100,7 @@ def test_mutated_studies(mutations: list[tuple[tuple[Any, ...], str, Any]]) -> N
     ),
 )
 def test_mutated_text(data: st.DataObject, noise: str) -> None:
-    text = yaml.safe_dump(VALID, sort_keys=False)
+    text = to_yaml(VALID)
     at = data.draw(st.integers(0, len(text)))
     cut = data.draw(st.integers(0, 20))
     _check((text[:at] + noise + text[at + cut :]).encode())

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from pacebench.harness.errors import UserError
 from pacebench.harness.study.load import load_study
 from pacebench.harness.study.models import Study
+from pacebench.harness.study.yaml_nodes import to_yaml
 from tests.harness.study.example import VALID, broken
 
 STUDIES = Path(__file__).parents[3] / "studies"
@@ -18,7 +18,7 @@ STUDIES = Path(__file__).parents[3] / "studies"
 
 def _load(tmp_path: Path, data: Any) -> Study:
     file = tmp_path / "study.yaml"
-    file.write_text(yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
+    file.write_text(to_yaml(data))
     return load_study(file)
 
 

@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 
 from pacebench.harness.errors import UserError
-from pacebench.harness.study.yaml_nodes import MAX_BYTES, parse_document, read_document
+from pacebench.harness.study.yaml_nodes import MAX_BYTES, parse_document, read_document, to_yaml
 
 
 def test_scalars_follow_yaml_1_2() -> None:
-    text = "{a: 5e-2, b: on, c: yes, d: true, e: ~, f: 1_000, g: -.5, h: '1', i: 010, k: 1:3}"
+    text = (
+        "{a: 5e-2, b: on, c: yes, d: true, e: ~, f: 1_000, g: -.5, h: '1', i: 010, k: 1:3, "
+        "l: 2024-01-01, m: =}"
+    )
     assert parse_document(text, "f").data == {
         "a": 0.05,
         "b": "on",
@@ -24,11 +27,24 @@ def test_scalars_follow_yaml_1_2() -> None:
         "h": "1",
         "i": 10,
         "k": "1:3",
+        "l": "2024-01-01",
+        "m": "=",
     }
+    assert parse_document("%YAML 1.1\n---\na: on", "f").data == {"a": "on"}
     data = parse_document("[.nan, .inf, -.inf, .Inf]", "f").data
-    assert isinstance(data, list)
     assert math.isnan(data[0])
     assert data[1:] == [math.inf, -math.inf, math.inf]
+
+
+def test_what_is_written_is_read_as_it_was() -> None:
+    data = {
+        "words": ["on", "1", "1e3", "", "~", "é # no comment", "two\nlines", "long " * 50, "<<"],
+        "numbers": [0.1, 5e-05, 1e300, -3, 10**20, math.inf],
+        "nested": {"b": None, "a": [True, [], {}]},
+    }
+    text = to_yaml(data)
+    assert parse_document(text, "f").data == data
+    assert [line.split(":")[0] for line in text.splitlines() if line[0] not in " -"] == list(data)
 
 
 def test_lines_are_those_of_the_keys() -> None:
@@ -46,6 +62,9 @@ def test_lines_are_those_of_the_keys() -> None:
         ("a: !!python/object/apply:os.system ['true']", "f:1: the tag .* is not allowed"),
         ("a: !custom 1", "the tag '!custom' is not allowed"),
         ("a: !!binary aGk=", "is not allowed"),
+        ("a: !!seq 3", "is not allowed"),
+        ("a: !!int three", "is not a number we can read"),
+        ("%YAML 1.3\n---\na: 1", "not valid YAML"),
         ("a: &a [*a]", "nested too deeply"),
         ("[" * 3000, "f:1: is nested too deeply"),
         ("a: " + "{b: " * 60 + "1" + "}" * 60, "nested too deeply"),

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from pacebench.harness.runner.launch import RunOptions
 from pacebench.harness.study.load import load_study
 from pacebench.harness.study.models import Study
+from pacebench.harness.study.yaml_nodes import to_yaml
 from pacebench.harness.tuning.launch import TuningSummary, tune
 from tests.harness.tuning.substitutes import HERE
 
@@ -32,7 +31,7 @@ def load(folder: Path, data: dict[str, Any]) -> tuple[Study, Path]:
     """Writes a study file and loads it."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"{data['name']}.yaml"
-    file.write_text(yaml.safe_dump(data))
+    file.write_text(to_yaml(data))
     return load_study(file), file
 
 
