@@ -178,3 +178,34 @@ def test_importing_envs_imports_no_physics_engine() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_point_mass_cannot_return_more_than_its_range() -> None:
+    """The bound is the sum of its reasoning, and the best flight in the open stays below it."""
+    setup = envs.setup("point-mass-1")
+    assert setup.max_return is not None
+    nearest = np.maximum(0.0, 6.0 - 8.0 * (np.arange(1, 101) / 10) ** 2)
+    assert np.exp(-0.6 * nearest).sum() <= setup.max_return < 94
+    batch = envs.make_batch(setup, 64, seed=0)
+    batch.reset(np.tile([0.0, 8.0, 0.0], (64, 1)))
+    total = np.zeros(64)
+    for step in range(100):
+        # Full force down for half the way, full force up for the other half, then hold.
+        force = np.where(batch._position[-1, 1] > 0.0, -10.0, 10.0) if step < 13 else np.zeros(64)
+        if step >= 13:
+            pull = 40 * (np.array([[0.0], [-3.0]]) - batch._position[-1]) - 9 * batch._velocity[-1]
+            actions = np.clip(pull, -10, 10).T
+        else:
+            actions = np.stack([np.zeros(64), force], axis=1)
+        total += batch.step(actions)[1]
+    assert 85 < total.mean() < total.max() < setup.max_return
+
+
+def test_ball_catching_cannot_leave_its_range() -> None:
+    setup = envs.setup("ball-catching")
+    fastest = 2 * np.array([1.985, 2.02, 2.9, 1.57, 2.7])
+    worst = 0.275 - 5e-3 * float((fastest**2).sum())
+    assert setup.min_return is not None
+    assert setup.max_return is not None
+    assert setup.min_return <= setup.horizon * worst
+    assert setup.max_return >= setup.horizon * 0.275 + 50 + 25
