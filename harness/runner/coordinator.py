@@ -15,7 +15,7 @@ from pacebench.harness.runner.attempt import TRAIN, Attempt, AttemptOutcome, End
 from pacebench.harness.runner.display import Display
 from pacebench.harness.runner.executors import Executor
 from pacebench.harness.runner.interrupt import Interrupt
-from pacebench.harness.runner.leases import Holder, Leases
+from pacebench.harness.runner.leases import Holder, Leases, StaleLease
 from pacebench.harness.runner.packing import Batch, cost
 from pacebench.harness.runner.policy import Action, decide, infrastructure_failures
 from pacebench.harness.store.files import make_folder
@@ -42,6 +42,7 @@ class Coordinator:
         limits: What an attempt may use.
         train: The training function, as `module:function`.
         statuses: How each run ended, by id.
+        made: Ids of the runs that were made by this runner's own attempts.
         problem: Why the study had to be stopped, if it had to.
         accounts: Where the workers' time went.
     """
@@ -54,16 +55,18 @@ class Coordinator:
     limits: Limits = field(default_factory=Limits)
     train: str = TRAIN
     statuses: dict[str, str] = field(default_factory=dict)
+    made: set[str] = field(default_factory=set)
     problem: str = ""
     accounts: Accounts = field(default_factory=Accounts)
 
     def __post_init__(self) -> None:
-        self._leases = Leases(self.store.root, self.limits.expiry)
-        self._failures = infrastructure_failures(self.store.ledger.read())
+        self._leases = Leases(self.store.root, self.limits.expiry, self.limits.heartbeat)
+        self._failures = infrastructure_failures(self.store.ledger.entries())
         self._given_up: dict[str, tuple[Status, str]] = {}
         self._queue: list[Batch] = []
         self._elsewhere: dict[str, PlannedRun] = {}
         self._active: dict[str, Attempt] = {}
+        self._attempts: set[str] = set()
         self._rates: dict[tuple[str, str, str], float] = {}
         self._next_look = 0.0
         self._stopping = False
@@ -118,13 +121,13 @@ class Coordinator:
         while not self._stopping and self._queue and len(self._active) < self.executor.slots:
             # Longest first, by what is known by now about the speed of each kind of cell.
             self._queue.sort(key=lambda batch: cost(batch, self._rate(batch)))
-            if batch := self._free_part(self._queue.pop()):
-                self._submit(batch)
+            held, stale = self._leases.split()
+            if batch := self._free_part(self._queue.pop(), held):
+                self._submit(batch, stale)
 
-    def _free_part(self, batch: Batch) -> Batch:
+    def _free_part(self, batch: Batch, held: dict[str, Holder]) -> Batch:
         """Returns the runs of a batch that are there to be made, and deals with the others."""
         free = []
-        held = self._leases.live()
         for run in batch:
             if self.store.has(run.run_id):
                 self._take_note(run)
@@ -136,16 +139,18 @@ class Coordinator:
                 free.append(run)
         return free
 
-    def _submit(self, batch: Batch) -> None:
+    def _submit(self, batch: Batch, stale: dict[str, StaleLease]) -> None:
         attempt = Attempt(
             root=str(self.store.root),
             runs=tuple(batch),
             failures=tuple(self._failures[run.run_id] for run in batch),
+            stale=tuple(stale[run.run_id] for run in batch if run.run_id in stale),
             train=self.train,
             limits=self.limits,
             stop_file=str(self._stop_file),
         )
         self._active[attempt.name] = attempt
+        self._attempts.add(attempt.name)
         self.executor.submit(attempt)
 
     def _settle(self, ended: Ended) -> None:
@@ -205,6 +210,7 @@ class Coordinator:
         attempts = self._failures[run_id] if status is Status.INFRASTRUCTURE else 1
         try:
             execution = {"attempts": attempts, "finished": now()}
+            self.made.add(run_id)
             result = failed(run.seed, status, reason, env_steps=last.steps if last else 0)
             self.store.write(run, result, execution)
         finally:
@@ -226,6 +232,8 @@ class Coordinator:
         if found is None:
             return False
         self.statuses[run_id] = found.status.value
+        if found.record["execution"].get("attempt") in self._attempts:
+            self.made.add(run_id)
         if say:
             self._tell_failure(run)
         return True
@@ -255,7 +263,7 @@ class Coordinator:
                 freed.append(self._elsewhere.pop(run_id))
         if freed:
             # Whoever had them may have had bad luck with them, which counts.
-            self._failures |= infrastructure_failures(self.store.ledger.read())
+            self._failures |= infrastructure_failures(self.store.ledger.entries())
             self._queue += self._regroup(freed)
         self._show(live)
 

@@ -111,7 +111,7 @@ def _progress(
             running += 1
             steps += min(holder.steps, budget)
             left += max(0, budget - holder.steps)
-            elapsed = holder.beat - float(holder.facts.get("started", holder.beat))
+            elapsed = holder.beat - (holder.facts.started or holder.beat)
             rate += holder.fresh / elapsed if elapsed > 0 else 0.0
         else:
             left += budget

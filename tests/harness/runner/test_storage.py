@@ -65,5 +65,5 @@ def test_a_read_only_folder_is_refused_with_a_sentence(small_disk):
 
 def test_a_folder_that_is_a_file_is_refused_with_a_sentence(tmp_path):
     (tmp_path / "walks").write_text("not a folder")
-    with pytest.raises(UserError, match="walks: File exists"):
+    with pytest.raises(UserError, match="walks: is a file where a folder is meant"):
         launch_at(tmp_path / "walks", plan_cell(seeds=1))
