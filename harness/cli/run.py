@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -93,17 +94,23 @@ def run(
     summary = harness.run(loaded, results=results, options=options)
     counts = ", ".join(f"{count} {status}" for status, count in summary.statuses.items())
     said = f"{sum(summary.statuses.values())} of {summary.total} runs ended ({counts or 'none'})"
-    typer.echo(f"{said}, {summary.made} of them now, in {duration(summary.seconds)}.")
+    _say(f"{said}, {summary.made} of them now, in {duration(summary.seconds)}.")
     if summary.interrupted and not summary.complete:
-        typer.echo(f"Resume with: pacebench run {study}{_again(results, executor)}")
+        _say(f"Resume with: pacebench run {study}{_again(results, executor)}")
         raise typer.Exit(130)
     if summary.unresolved:
-        typer.echo(
+        _say(
             f"{summary.unresolved} failed for want of infrastructure; see their logs in "
             f"{summary.root / 'runs'}, then try --retry-failed."
         )
         raise typer.Exit(1)
-    typer.echo(f"Results: {summary.root}")
+    _say(f"Results: {summary.root}")
+
+
+def _say(text: str) -> None:
+    # The terminal may be closed by now, and the exit code is to be right all the same.
+    with contextlib.suppress(OSError):
+        typer.echo(text)
 
 
 def _limits(**given: float | None) -> Limits:

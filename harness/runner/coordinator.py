@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from pacebench.harness.records import Status
 from pacebench.harness.runner import logs, snapshot
@@ -18,7 +19,7 @@ from pacebench.harness.runner.interrupt import Interrupt
 from pacebench.harness.runner.leases import Holder, Leases, StaleLease
 from pacebench.harness.runner.packing import Batch, cost
 from pacebench.harness.runner.policy import Action, decide, infrastructure_failures
-from pacebench.harness.store.files import make_folder
+from pacebench.harness.store.files import StorageError, make_folder
 from pacebench.harness.store.ledger import now
 from pacebench.harness.store.manifest import Manifest
 from pacebench.harness.store.runs import BadRunError, failed
@@ -68,6 +69,7 @@ class Coordinator:
         self._active: dict[str, Attempt] = {}
         self._attempts: set[str] = set()
         self._rates: dict[tuple[str, str, str], float] = {}
+        self._saved: dict[str, int] = {}
         self._next_look = 0.0
         self._stopping = False
         attempts = make_folder(self.store.root / "attempts")
@@ -80,21 +82,30 @@ class Coordinator:
             StorageError: The results folder cannot be written.
         """
         self._queue = list(batches)
+        self._saved = snapshot.read_saved(self.store, [run.run_id for b in batches for run in b])
         try:
             while self._active or ((self._queue or self._elsewhere) and not self._stopping):
                 self._heed_interrupt()
-                if self.interrupt.at_once:
+                if self.interrupt.at_once or self._is_gone():
                     return
                 self._hand_out()
                 for ended in self._poll():
+                    if self._is_gone():
+                        return
                     self._settle(ended)
                 self._look_around()
         finally:
             self.executor.close()
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, StorageError):
                 self._stop_file.unlink(missing_ok=True)
                 self._leases.sweep(self.store.has)
             self._show()
+
+    def _is_gone(self) -> bool:
+        """Notices that the results folder was deleted: what is written now would be all of it."""
+        if not self.store.is_there():
+            self.problem = gone(self.store.root)
+        return self.problem == gone(self.store.root)
 
     def _poll(self) -> list[Ended]:
         """Waits for a batch to end, and accounts for the workers that have none meanwhile."""
@@ -160,6 +171,7 @@ class Coordinator:
         self._elsewhere |= {run.run_id: run for run in attempt.runs if run.run_id in outcome.busy}
         ours = [run for run in attempt.runs if run.run_id not in outcome.busy]
         left = [run for run in ours if not self._take_note(run, say=False)]
+        self._saved |= snapshot.read_saved(self.store, [run.run_id for run in left])
         said = outcome.reason or outcome.ending.value
         logs.file_log(self.store, attempt.name, [run.run_id for run in ours], said)
         for run in ours:
@@ -274,13 +286,21 @@ class Coordinator:
 
     def _show(self, live: dict[str, Holder] | None = None) -> None:
         holders = self._leases.live() if live is None else live
-        self.display.update(snapshot.take(self.manifest, self.statuses, holders))
+        self.display.update(snapshot.take(self.manifest, self.statuses, holders, self._saved))
 
     def _rate(self, batch: Batch) -> float:
         known = self._rates.get(_kind(batch))
         if known is not None:
             return known
         return sum(self._rates.values()) / len(self._rates) if self._rates else 1.0
+
+
+def gone(root: Path) -> str:
+    """Says that results vanished while a study ran."""
+    return (
+        f"{root}: its manifest or records were deleted or moved away while the study ran; put them "
+        "back, or run the same command again to make what was lost."
+    )
 
 
 def _kind(runs: Sequence[PlannedRun]) -> tuple[str, str, str]:

@@ -16,7 +16,7 @@ from pacebench.harness.records import Status
 from pacebench.harness.runner import logs
 from pacebench.harness.runner.accounts import Accounts
 from pacebench.harness.runner.attempt import TRAIN, Limits
-from pacebench.harness.runner.coordinator import Coordinator
+from pacebench.harness.runner.coordinator import Coordinator, gone
 from pacebench.harness.runner.display import Display, Silent, choose
 from pacebench.harness.runner.executors import Executor
 from pacebench.harness.runner.interrupt import Interrupt
@@ -153,6 +153,8 @@ def make_runs(
     asked = {run.run_id: run for run in reversed(runs)}
     ids = list(dict.fromkeys(run.run_id for run in runs))
     statuses = _settled(store, ids, options, display)
+    if store.ledger.unreadable:
+        display.say(f"{store.ledger.unreadable} lines of the ledger are no JSON and left out.")
     missing = [asked[run_id] for run_id in ids if run_id not in statuses]
     interrupt = Interrupt()
     made: set[str] = set()
@@ -179,6 +181,8 @@ def make_runs(
             problem, accounts = coordinator.problem, coordinator.accounts
     finally:
         display.close()
+    if not problem and not (store.is_there() and all(map(store.has, statuses))):
+        problem = gone(store.root)
     if problem:
         raise UserError(problem)
     seconds = time.monotonic() - began

@@ -81,6 +81,15 @@ class RunStore:
         """
         return manifests.read_manifest(self.files)
 
+    def is_there(self) -> bool:
+        """Says whether the study still has its manifest, which only a stranger would remove."""
+        files = self.files
+        if os.path.lexists(self.root / manifests.NAME):
+            return True
+        if not (manifests.NAME in files.packed and files.archive.exists()):
+            files.reopen()  # It may have been packed since we looked.
+        return manifests.NAME in files.packed
+
     def extend_manifest(
         self,
         study: str,

@@ -53,6 +53,8 @@ _REQUIRED = {
     "updates.parquet": tuple(UPDATE_COLUMNS),
     "timings.parquet": TIMING_COLUMNS,
 }
+# What `load_results` puts before the columns of every run, and what stands in a file of its own.
+RESERVED = ("run_id", "label", "setup", "seed", "current", *TIMING_COLUMNS)
 # Over all columns of a file: many times what a run records.
 _MOST_VALUES = 200_000_000
 
@@ -147,10 +149,14 @@ def _check_types(found: pa.Schema, name: str) -> None:
     """Refuses columns that are missing or of another type than we write."""
     if len(set(found.names)) < len(found.names):
         raise ValueError("a column occurs twice")
-    declared = _DECLARED[name]
-    lacking = [column for column in _REQUIRED[name] if column not in found.names]
-    if lacking:
+    declared, required = _DECLARED[name], _REQUIRED[name]
+    if lacking := [column for column in required if column not in found.names]:
         raise ValueError(f"it has no column '{lacking[0]}'")
+    more = [column for column in found.names if column not in required]
+    # Further columns are a curriculum's own, unless other columns already have their names.
+    refused = RESERVED if name == "updates.parquet" else more
+    if odd := [column for column in more if column in refused]:
+        raise ValueError(f"it has a column '{odd[0]}'")
     for field in found:
         kind = field.type
         if pa.types.is_dictionary(kind):
