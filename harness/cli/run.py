@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from pacebench.harness.runner.attempt import Limits
+
+# What the command line calls the fields of `Limits`.
+_OPTIONS = {
+    "seconds": "--time-limit",
+    "memory": "--memory-limit",
+    "heartbeat": "--heartbeat",
+    "expiry": "--expiry",
+}
 
 
 def run(
@@ -29,6 +42,17 @@ def run(
     memory_limit: Annotated[
         float | None, typer.Option(min=0.1, help="GiB of memory that a worker may take.")
     ] = None,
+    heartbeat: Annotated[
+        float | None,
+        typer.Option(help="Seconds between two signs of life of a worker.", show_default="2"),
+    ] = None,
+    expiry: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds without a sign of life after which others take over its runs.",
+            show_default="60",
+        ),
+    ] = None,
     results: Annotated[Path, typer.Option(help="Where results are kept.")] = Path("results"),
     share: Annotated[
         bool, typer.Option(help="Take over runs that another study in the folder has.")
@@ -46,21 +70,22 @@ def run(
 
     Example: [bold]pacebench run studies/quick.yaml[/bold]
     """
+    import warnings
+
     from pacebench import harness
     from pacebench.harness.cli.output import console
-    from pacebench.harness.runner.attempt import Limits
     from pacebench.harness.runner.display import choose, duration
     from pacebench.harness.runner.launch import RunOptions
     from pacebench.harness.study.load import load_study
 
     err = console(stderr=True)
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
     loaded = load_study(study)
-    memory = None if memory_limit is None else int(memory_limit * 2**30)
     options = RunOptions(
         executor=executor,
         workers=workers,
         address=address,
-        limits=Limits(seconds=time_limit, memory=memory),
+        limits=_limits(seconds=time_limit, memory=memory_limit, heartbeat=heartbeat, expiry=expiry),
         slurm=_parameters(slurm or []),
         share=share,
         retry_failed=retry_failed,
@@ -69,17 +94,44 @@ def run(
     summary = harness.run(loaded, results=results, options=options)
     counts = ", ".join(f"{count} {status}" for status, count in summary.statuses.items())
     said = f"{sum(summary.statuses.values())} of {summary.total} runs ended ({counts or 'none'})"
-    typer.echo(f"{said}, {summary.made} of them now, in {duration(summary.seconds)}.")
+    _say(f"{said}, {summary.made} of them now, in {duration(summary.seconds)}.")
     if summary.interrupted and not summary.complete:
-        typer.echo(f"Resume with: pacebench run {study}{_again(results, executor)}")
+        _say(f"Resume with: pacebench run {study}{_again(results, executor)}")
         raise typer.Exit(130)
     if summary.unresolved:
-        typer.echo(
+        _say(
             f"{summary.unresolved} failed for want of infrastructure; see their logs in "
             f"{summary.root / 'runs'}, then try --retry-failed."
         )
         raise typer.Exit(1)
-    typer.echo(f"Results: {summary.root}")
+    _say(f"Results: {summary.root}")
+
+
+def _say(text: str) -> None:
+    # The terminal may be closed by now, and the exit code is to be right all the same.
+    with contextlib.suppress(OSError):
+        typer.echo(text)
+
+
+def _limits(**given: float | None) -> Limits:
+    """Returns the limits, of which memory is given in GiB."""
+    from pydantic import ValidationError
+
+    from pacebench.harness.errors import UserError
+    from pacebench.harness.runner.attempt import Limits
+
+    said = {name: value for name, value in given.items() if value is not None}
+    for name, value in said.items():
+        if not math.isfinite(value):
+            raise UserError(f"{_OPTIONS[name]} {value}: is no number; leave it out for no limit.")
+    if "memory" in said:
+        said["memory"] = int(said["memory"]) * 2**30 + int(said["memory"] % 1 * 2**30)
+    try:
+        return Limits.model_validate(said)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = str(first["loc"][0])
+        raise UserError(f"{_OPTIONS[name]} {given[name]:g}: {first['msg']}.") from None
 
 
 def _parameters(pairs: list[str]) -> dict[str, str | int]:

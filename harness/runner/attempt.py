@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from pacebench.harness.runner.leases import EXPIRY, HEARTBEAT
+from pacebench.harness.runner.leases import EXPIRY, HEARTBEAT, LONGEST_HEARTBEAT, StaleLease
 from pacebench.harness.study.specs import Frozen, PlannedRun
 
 TRAIN = "pacebench.harness.training:train"
@@ -25,8 +25,8 @@ class Limits(Frozen):
     """
 
     seconds: float | None = Field(default=None, gt=0)
-    memory: int | None = Field(default=None, gt=0)
-    heartbeat: float = Field(default=HEARTBEAT, gt=0)
+    memory: int | None = Field(default=None, gt=0, le=2**60)
+    heartbeat: float = Field(default=HEARTBEAT, gt=0, le=LONGEST_HEARTBEAT)
     expiry: float = Field(default=EXPIRY, gt=0)
 
 
@@ -38,6 +38,8 @@ class Attempt(Frozen):
         root: The study's results folder, on storage that every worker sees.
         runs: What to train.
         failures: Infrastructure failures of each run so far.
+        stale: Leases of these runs that the runner saw expire, so that the worker may follow them
+            without watching them as long.
         train: The training function, as `module:function`.
         limits: What the attempt may use.
         stop_file: Workers stop at the next checkpoint once this file exists.
@@ -47,6 +49,7 @@ class Attempt(Frozen):
     root: str
     runs: tuple[PlannedRun, ...]
     failures: tuple[int, ...]
+    stale: tuple[StaleLease, ...] = ()
     train: str = TRAIN
     limits: Limits = Limits()
     stop_file: str

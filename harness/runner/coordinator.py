@@ -7,6 +7,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from pacebench.harness.records import Status
 from pacebench.harness.runner import logs, snapshot
@@ -15,10 +16,10 @@ from pacebench.harness.runner.attempt import TRAIN, Attempt, AttemptOutcome, End
 from pacebench.harness.runner.display import Display
 from pacebench.harness.runner.executors import Executor
 from pacebench.harness.runner.interrupt import Interrupt
-from pacebench.harness.runner.leases import Holder, Leases
+from pacebench.harness.runner.leases import Holder, Leases, StaleLease
 from pacebench.harness.runner.packing import Batch, cost
 from pacebench.harness.runner.policy import Action, decide, infrastructure_failures
-from pacebench.harness.store.files import make_folder
+from pacebench.harness.store.files import StorageError, make_folder
 from pacebench.harness.store.ledger import now
 from pacebench.harness.store.manifest import Manifest
 from pacebench.harness.store.runs import BadRunError, failed
@@ -42,6 +43,7 @@ class Coordinator:
         limits: What an attempt may use.
         train: The training function, as `module:function`.
         statuses: How each run ended, by id.
+        made: Ids of the runs that were made by this runner's own attempts.
         problem: Why the study had to be stopped, if it had to.
         accounts: Where the workers' time went.
     """
@@ -54,17 +56,20 @@ class Coordinator:
     limits: Limits = field(default_factory=Limits)
     train: str = TRAIN
     statuses: dict[str, str] = field(default_factory=dict)
+    made: set[str] = field(default_factory=set)
     problem: str = ""
     accounts: Accounts = field(default_factory=Accounts)
 
     def __post_init__(self) -> None:
-        self._leases = Leases(self.store.root, self.limits.expiry)
-        self._failures = infrastructure_failures(self.store.ledger.read())
+        self._leases = Leases(self.store.root, self.limits.expiry, self.limits.heartbeat)
+        self._failures = infrastructure_failures(self.store.ledger.entries())
         self._given_up: dict[str, tuple[Status, str]] = {}
         self._queue: list[Batch] = []
         self._elsewhere: dict[str, PlannedRun] = {}
         self._active: dict[str, Attempt] = {}
+        self._attempts: set[str] = set()
         self._rates: dict[tuple[str, str, str], float] = {}
+        self._saved: dict[str, int] = {}
         self._next_look = 0.0
         self._stopping = False
         attempts = make_folder(self.store.root / "attempts")
@@ -77,21 +82,30 @@ class Coordinator:
             StorageError: The results folder cannot be written.
         """
         self._queue = list(batches)
+        self._saved = snapshot.read_saved(self.store, [run.run_id for b in batches for run in b])
         try:
             while self._active or ((self._queue or self._elsewhere) and not self._stopping):
                 self._heed_interrupt()
-                if self.interrupt.at_once:
+                if self.interrupt.at_once or self._is_gone():
                     return
                 self._hand_out()
                 for ended in self._poll():
+                    if self._is_gone():
+                        return
                     self._settle(ended)
                 self._look_around()
         finally:
             self.executor.close()
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, StorageError):
                 self._stop_file.unlink(missing_ok=True)
                 self._leases.sweep(self.store.has)
             self._show()
+
+    def _is_gone(self) -> bool:
+        """Notices that the results folder was deleted: what is written now would be all of it."""
+        if not self.store.is_there():
+            self.problem = gone(self.store.root)
+        return self.problem == gone(self.store.root)
 
     def _poll(self) -> list[Ended]:
         """Waits for a batch to end, and accounts for the workers that have none meanwhile."""
@@ -118,13 +132,13 @@ class Coordinator:
         while not self._stopping and self._queue and len(self._active) < self.executor.slots:
             # Longest first, by what is known by now about the speed of each kind of cell.
             self._queue.sort(key=lambda batch: cost(batch, self._rate(batch)))
-            if batch := self._free_part(self._queue.pop()):
-                self._submit(batch)
+            held, stale = self._leases.split()
+            if batch := self._free_part(self._queue.pop(), held):
+                self._submit(batch, stale)
 
-    def _free_part(self, batch: Batch) -> Batch:
+    def _free_part(self, batch: Batch, held: dict[str, Holder]) -> Batch:
         """Returns the runs of a batch that are there to be made, and deals with the others."""
         free = []
-        held = self._leases.live()
         for run in batch:
             if self.store.has(run.run_id):
                 self._take_note(run)
@@ -136,16 +150,18 @@ class Coordinator:
                 free.append(run)
         return free
 
-    def _submit(self, batch: Batch) -> None:
+    def _submit(self, batch: Batch, stale: dict[str, StaleLease]) -> None:
         attempt = Attempt(
             root=str(self.store.root),
             runs=tuple(batch),
             failures=tuple(self._failures[run.run_id] for run in batch),
+            stale=tuple(stale[run.run_id] for run in batch if run.run_id in stale),
             train=self.train,
             limits=self.limits,
             stop_file=str(self._stop_file),
         )
         self._active[attempt.name] = attempt
+        self._attempts.add(attempt.name)
         self.executor.submit(attempt)
 
     def _settle(self, ended: Ended) -> None:
@@ -155,6 +171,7 @@ class Coordinator:
         self._elsewhere |= {run.run_id: run for run in attempt.runs if run.run_id in outcome.busy}
         ours = [run for run in attempt.runs if run.run_id not in outcome.busy]
         left = [run for run in ours if not self._take_note(run, say=False)]
+        self._saved |= snapshot.read_saved(self.store, [run.run_id for run in left])
         said = outcome.reason or outcome.ending.value
         logs.file_log(self.store, attempt.name, [run.run_id for run in ours], said)
         for run in ours:
@@ -205,6 +222,7 @@ class Coordinator:
         attempts = self._failures[run_id] if status is Status.INFRASTRUCTURE else 1
         try:
             execution = {"attempts": attempts, "finished": now()}
+            self.made.add(run_id)
             result = failed(run.seed, status, reason, env_steps=last.steps if last else 0)
             self.store.write(run, result, execution)
         finally:
@@ -226,6 +244,8 @@ class Coordinator:
         if found is None:
             return False
         self.statuses[run_id] = found.status.value
+        if found.record["execution"].get("attempt") in self._attempts:
+            self.made.add(run_id)
         if say:
             self._tell_failure(run)
         return True
@@ -255,7 +275,7 @@ class Coordinator:
                 freed.append(self._elsewhere.pop(run_id))
         if freed:
             # Whoever had them may have had bad luck with them, which counts.
-            self._failures |= infrastructure_failures(self.store.ledger.read())
+            self._failures |= infrastructure_failures(self.store.ledger.entries())
             self._queue += self._regroup(freed)
         self._show(live)
 
@@ -266,13 +286,21 @@ class Coordinator:
 
     def _show(self, live: dict[str, Holder] | None = None) -> None:
         holders = self._leases.live() if live is None else live
-        self.display.update(snapshot.take(self.manifest, self.statuses, holders))
+        self.display.update(snapshot.take(self.manifest, self.statuses, holders, self._saved))
 
     def _rate(self, batch: Batch) -> float:
         known = self._rates.get(_kind(batch))
         if known is not None:
             return known
         return sum(self._rates.values()) / len(self._rates) if self._rates else 1.0
+
+
+def gone(root: Path) -> str:
+    """Says that results vanished while a study ran."""
+    return (
+        f"{root}: its manifest or records were deleted or moved away while the study ran; put them "
+        "back, or run the same command again to make what was lost."
+    )
 
 
 def _kind(runs: Sequence[PlannedRun]) -> tuple[str, str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from typing import TYPE_CHECKING, Protocol
 
@@ -57,7 +58,8 @@ class Lines:
     def say(self, text: str) -> None:
         """Prints the text with the time of day."""
         stamp = time.strftime("%H:%M:%S")
-        self._console.print(f"{stamp} {text}", markup=False, soft_wrap=True)
+        with _unheard():
+            self._console.print(f"{stamp} {text}", markup=False, soft_wrap=True)
 
     def close(self) -> None:
         """Has nothing to close."""
@@ -69,20 +71,30 @@ class LiveTable:
     def __init__(self, console: Console) -> None:
         from rich.live import Live
 
-        self._live: Live = Live(console=console, refresh_per_second=4, transient=False)
+        # Refreshed by `update` alone: a thread of its own would die loudly with the terminal.
+        self._live: Live = Live(console=console, auto_refresh=False, transient=False)
         self._live.start()
 
     def update(self, snapshot: Snapshot) -> None:
         """Renews the table."""
-        self._live.update(table(snapshot))
+        with _unheard():
+            self._live.update(table(snapshot), refresh=True)
 
     def say(self, text: str) -> None:
         """Prints above the table."""
-        self._live.console.print(text, markup=False, soft_wrap=True)
+        with _unheard():
+            self._live.console.print(text, markup=False, soft_wrap=True)
 
     def close(self) -> None:
         """Leaves the table as it is."""
-        self._live.stop()
+        with _unheard():
+            self._live.stop()
+
+
+def _unheard() -> contextlib.suppress:
+    """Goes on when the terminal was closed or the pipe broke: the study is what counts."""
+    # Rich leaves the program when its pipe breaks.
+    return contextlib.suppress(OSError, SystemExit)
 
 
 def choose(console: Console) -> Display:

@@ -73,17 +73,19 @@ class WorkerHooks:
         Raises:
             StorageError: A lease or the ledger cannot be written.
         """
-        leases = Leases(self._store.root, self._attempt.limits.expiry)
+        limits = self._attempt.limits
+        leases = Leases(self._store.root, limits.expiry, limits.heartbeat)
+        stale = {lease.run_id: lease for lease in self._attempt.stale}
         begun = []
         for run, failures in zip(self._attempt.runs, self._attempt.failures, strict=True):
             run_id = run.run_id
-            facts = {
+            facts: dict[str, Any] = {
                 "label": run.label,
                 "setup": run.cell.setup,
                 "seed": run.seed.index,
                 "attempt": self._attempt.name,
             }
-            lease = leases.acquire(run_id, **facts)
+            lease = leases.acquire(run_id, stale.get(run_id), **facts)
             if lease is None:
                 self.busy.append(run_id)
                 continue
@@ -118,6 +120,16 @@ class WorkerHooks:
         """Returns the runs that are ours and unfinished."""
         with self._lock:
             return [run for run, _ in self._leases.values() if run.seed not in self._writing]
+
+    def check(self) -> None:
+        """Makes sure that what we hold is still ours.
+
+        Raises:
+            LeaseLostError: Another runner took a run over.
+        """
+        with self._lock:
+            for _, lease in self._leases.values():
+                lease.check()
 
     def steps_of(self, run: PlannedRun) -> int:
         """Returns the environment steps that a run is known to have consumed."""

@@ -16,11 +16,11 @@ from pacebench.harness.records import Status
 from pacebench.harness.runner import logs
 from pacebench.harness.runner.accounts import Accounts
 from pacebench.harness.runner.attempt import TRAIN, Limits
-from pacebench.harness.runner.coordinator import Coordinator
+from pacebench.harness.runner.coordinator import Coordinator, gone
 from pacebench.harness.runner.display import Display, Silent, choose
 from pacebench.harness.runner.executors import Executor
 from pacebench.harness.runner.interrupt import Interrupt
-from pacebench.harness.runner.leases import Leases
+from pacebench.harness.runner.leases import MISSED_BEATS, Leases
 from pacebench.harness.runner.packing import is_batched, pack
 from pacebench.harness.store.store import RunStore
 from pacebench.harness.study.fingerprint import other_code
@@ -70,7 +70,7 @@ class RunSummary:
         root: The results folder.
         total: Runs that the study asks for.
         statuses: How many ended how, by status.
-        made: Runs that were made by this call.
+        made: Runs that were made by this call's own workers.
         interrupted: Whether it was asked to stop before the end.
         seconds: Wall time of the call.
         workers: How many batches could run at a time.
@@ -148,20 +148,20 @@ def make_runs(
     manifest = store.extend_manifest(name, plan, runs, evaluated)
     store.ledger.append("run", executor=options.executor, plan=manifest.plan_digest)
     logs.file_orphans(
-        store, (holder.facts.get("attempt", "") for holder in Leases(store.root).live().values())
+        store, (holder.facts.attempt for holder in Leases(store.root).live().values())
     )
     display = options.display or _default_display()
-    for change in (
-        other_code(before.cells[entry.cell] for entry in before.current()) if before else ()
-    ):
+    for change in other_code(before.current_cells()) if before else ():
         display.say(f"Runs made by other code stay listed, and are made again: {change}.")
     # Two labels may stand for the same run.
     asked = {run.run_id: run for run in reversed(runs)}
     ids = list(dict.fromkeys(run.run_id for run in runs))
     statuses = _settled(store, ids, options, display)
-    settled = len(statuses)
+    if store.ledger.unreadable:
+        display.say(f"{store.ledger.unreadable} lines of the ledger are no JSON and left out.")
     missing = [asked[run_id] for run_id in ids if run_id not in statuses]
     interrupt = Interrupt()
+    made: set[str] = set()
     problem, workers, accounts = "", 0, Accounts()
     try:
         if missing:
@@ -177,6 +177,7 @@ def make_runs(
                     limits=options.limits,
                     train=options.train,
                     statuses=statuses,
+                    made=made,
                 )
                 batches = pack(missing, workers, options.batched)
                 coordinator.accounts.preparing = workers * (time.monotonic() - began)
@@ -184,6 +185,8 @@ def make_runs(
             problem, accounts = coordinator.problem, coordinator.accounts
     finally:
         display.close()
+    if not problem and not (store.is_there() and all(map(store.has, statuses))):
+        problem = gone(store.root)
     if problem:
         raise UserError(problem)
     seconds = time.monotonic() - began
@@ -193,7 +196,7 @@ def make_runs(
         root=store.root,
         total=len(ids),
         statuses=dict(Counter(statuses.values())),
-        made=len(statuses) - settled,
+        made=len(made),
         interrupted=interrupt.asked,
         seconds=seconds,
         workers=workers,
@@ -221,6 +224,16 @@ def _check(options: RunOptions) -> None:
         raise UserError(f"no executor is called '{options.executor}'; use local, ray or slurm.")
     if options.workers is not None and options.workers < 1:
         raise UserError(f"workers: {options.workers} is not a number of processes; use 1 or more.")
+    if options.address is not None and options.executor != "ray":
+        raise UserError(f"--address {options.address}: only --executor ray has an address.")
+    if options.slurm and options.executor != "slurm":
+        raise UserError(f"--slurm {next(iter(options.slurm))}: is for --executor slurm only.")
+    limits = options.limits
+    if limits.expiry < MISSED_BEATS * limits.heartbeat:
+        raise UserError(
+            f"--expiry {limits.expiry:g}: a worker shows that it lives every {limits.heartbeat:g} "
+            f"s; give it at least {MISSED_BEATS * limits.heartbeat:g} s, or set --heartbeat."
+        )
 
 
 def _settled(
@@ -251,7 +264,7 @@ def _settled(
 def _reconcile(store: RunStore, good: Mapping[str, Any]) -> None:
     """Notes runs in the ledger whose worker was killed between the result and its note."""
     endings = ("finish", "failure", "share")
-    noted = {entry.get("run") for entry in store.ledger.read() if entry["event"] in endings}
+    noted = {entry.get("run") for entry in store.ledger.entries() if entry["event"] in endings}
     for run_id in good.keys() - noted:
         status = good[run_id].status
         event = "finish" if status is Status.OK else "failure"

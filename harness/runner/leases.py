@@ -5,7 +5,8 @@ the file system lets exactly one do it. An owner shows that it lives by touching
 is stale when its process is gone from this machine, or when nobody touched it for a while *by the
 observer's own clock*, because the clocks of two machines need not agree. Only a stale or released
 lease may be followed by the next generation, and an owner that was followed finds out before it
-writes anything.
+writes anything. Whoever watched a lease for so long may tell another process, which need not watch
+it again: a `StaleLease` holds for as long as the lease looks the way it was seen.
 """
 
 from __future__ import annotations
@@ -22,13 +23,20 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from pydantic import BaseModel, ConfigDict, Field
 
 from pacebench.harness.store.files import make_folder, storage
 from pacebench.harness.store.provenance import hostname
+from pacebench.harness.store.reading import BadFileError, parse_json, read_file
+from pacebench.harness.study.specs import Frozen
 
 HEARTBEAT = 2.0
 EXPIRY = 60.0
+# So many heartbeats must have been missed before an owner counts as gone, whatever the expiry.
+MISSED_BEATS = 5
+LONGEST_HEARTBEAT = 600.0
 
+_LARGEST = 65536  # bytes of a lease
 _WIDTH = 20  # digits of each of the two progress counters, which are written in place
 
 
@@ -46,6 +54,44 @@ def machine() -> str:
     return f"{hostname()} {boot} {space}"
 
 
+class Facts(BaseModel):
+    """What an owner wrote about itself; further keys are kept as they are.
+
+    Attributes:
+        machine: Where its process id means something.
+        host: The machine's name, for people.
+        pid: Its process id.
+        born: When its process began, in a unit that no step of the clock changes.
+        started: Wall time at which it took the lease, for people.
+        heartbeat: Seconds between two signs of life that it promises.
+        attempt: The attempt it makes.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
+
+    machine: str = ""
+    host: str = ""
+    pid: int | None = Field(default=None, ge=1)
+    born: float | None = None
+    started: float | None = None
+    heartbeat: float = Field(default=HEARTBEAT, gt=0, le=LONGEST_HEARTBEAT)
+    attempt: str = ""
+
+
+class StaleLease(Frozen):
+    """A lease that somebody has watched, in vain, for longer than its owner may be silent.
+
+    Attributes:
+        run_id: The run.
+        generation: How often the run had changed hands.
+        token: What the lease looked like all the while.
+    """
+
+    run_id: str
+    generation: int
+    token: tuple[int, int]
+
+
 @dataclass(frozen=True)
 class Holder:
     """Who holds a run, as far as its lease file says.
@@ -53,7 +99,7 @@ class Holder:
     Attributes:
         run_id: The run.
         generation: How often the run changed hands.
-        facts: What the owner wrote: machine, pid, attempt, when it started and from which step.
+        facts: What the owner wrote about itself.
         steps: Environment steps done, as of the last heartbeat.
         fresh: Those of them that were done in this attempt.
         beat: Time of the last heartbeat by the clock of the owner's file system.
@@ -62,11 +108,15 @@ class Holder:
 
     run_id: str
     generation: int
-    facts: dict[str, Any]
+    facts: Facts
     steps: int
     fresh: int
     beat: float
     token: tuple[int, int]
+
+    def as_stale(self) -> StaleLease:
+        """Returns what a process that saw this lease expire tells another."""
+        return StaleLease(run_id=self.run_id, generation=self.generation, token=self.token)
 
 
 @dataclass
@@ -120,17 +170,24 @@ class Leases:
 
     Args:
         root: The study's results folder.
-        expiry: Seconds without a heartbeat after which a lease is stale.
+        expiry: Seconds without a heartbeat after which a lease is stale; an owner that promises
+            fewer heartbeats is given more.
+        heartbeat: What owners of leases made here promise.
     """
 
-    def __init__(self, root: Path, expiry: float = EXPIRY) -> None:
+    def __init__(self, root: Path, expiry: float = EXPIRY, heartbeat: float = HEARTBEAT) -> None:
         self.folder = Path(root) / "leases"
-        self.expiry = expiry
+        self.expiry, self.heartbeat = expiry, heartbeat
         # Since when, on our own clock, a lease has looked the way it does.
         self._seen: dict[tuple[str, int], tuple[tuple[int, int], float]] = {}
 
-    def acquire(self, run_id: str, **facts: Any) -> Lease | None:
+    def acquire(self, run_id: str, stale: StaleLease | None = None, **facts: Any) -> Lease | None:
         """Takes a run that nobody holds.
+
+        Args:
+            run_id: The run.
+            stale: A lease of the run that another process saw expire.
+            facts: What the lease is to say.
 
         Returns:
             The lease, or None where somebody holds the run.
@@ -139,7 +196,7 @@ class Leases:
             StorageError: The lease cannot be written.
         """
         current = self.holder(run_id)
-        if current is not None and not self.is_stale(current):
+        if current is not None and not (current.as_stale() == stale or self.is_stale(current)):
             return None
         generation = current.generation + 1 if current else 1
         lease = self._create(run_id, generation, facts)
@@ -152,20 +209,22 @@ class Leases:
             return None
         for old in generations:
             if old < generation:
-                (self.folder / f"{run_id}.{old}").unlink(missing_ok=True)
+                # What cannot be removed, such as a folder of that name, is outdone all the same.
+                with contextlib.suppress(OSError):
+                    (self.folder / f"{run_id}.{old}").unlink()
         return lease
 
     def _create(self, run_id: str, generation: int, facts: dict[str, Any]) -> Lease | None:
         make_folder(self.folder)
         path = self.folder / f"{run_id}.{generation}"
-        me = psutil.Process()
         said = {
             **facts,
             "machine": machine(),
             "host": hostname(),
-            "pid": me.pid,
-            "created": me.create_time(),
+            "pid": os.getpid(),
+            "born": process_birth(os.getpid()),
             "started": time.time(),
+            "heartbeat": self.heartbeat,
         }
         head = json.dumps(said).encode() + b"\n"
         temporary = self.folder / f".{uuid.uuid4().hex}.tmp"
@@ -188,11 +247,10 @@ class Leases:
     def holders(self) -> dict[str, Holder]:
         """Returns the newest lease of every run that has one, stale or not."""
         newest: dict[str, int] = {}
-        with contextlib.suppress(FileNotFoundError):
-            for name in os.listdir(self.folder):
-                run_id, _, generation = name.partition(".")
-                if run_id and generation.isdigit():
-                    newest[run_id] = max(newest.get(run_id, 0), int(generation))
+        for name in _names(self.folder):
+            run_id, _, generation = name.partition(".")
+            if run_id and _is_number(generation):
+                newest[run_id] = max(newest.get(run_id, 0), int(generation))
         found = (self._read(run_id, generation) for run_id, generation in newest.items())
         return {holder.run_id: holder for holder in found if holder is not None}
 
@@ -201,9 +259,19 @@ class Leases:
         newest = max(_generations(self.folder, run_id), default=0)
         return self._read(run_id, newest) if newest else None
 
+    def split(self) -> tuple[dict[str, Holder], dict[str, StaleLease]]:
+        """Returns the leases whose owners live, and those whose owners are gone."""
+        live, stale = {}, {}
+        for run_id, holder in self.holders().items():
+            if self.is_stale(holder):
+                stale[run_id] = holder.as_stale()
+            else:
+                live[run_id] = holder
+        return live, stale
+
     def live(self) -> dict[str, Holder]:
         """Returns the runs that are being worked on."""
-        return {k: holder for k, holder in self.holders().items() if not self.is_stale(holder)}
+        return self.split()[0]
 
     def sweep(self, finished: Callable[[str], bool]) -> None:
         """Removes what killed processes left: leases of finished runs, and half-made ones."""
@@ -217,21 +285,22 @@ class Leases:
 
     def _read(self, run_id: str, generation: int) -> Holder | None:
         path = self.folder / f"{run_id}.{generation}"
+        facts, steps, fresh = Facts(), 0, 0
         try:
-            state = os.stat(path)
-            head, _, tail = path.read_bytes().partition(b"\n")
-            facts, steps, fresh = json.loads(head), int(tail[:_WIDTH]), int(tail[_WIDTH:])
+            state = os.lstat(path)
+            head, _, tail = read_file(path, _LARGEST).partition(b"\n")
+            facts = Facts.model_validate(parse_json(head, path))
+            steps, fresh = (int(n) for n in (tail[:_WIDTH], tail[_WIDTH:]) if n.isdigit())
         except FileNotFoundError:
             return None
-        except ValueError:
-            # Unreadable, so nothing is known of its owner; it expires by time.
-            facts, steps, fresh = {}, 0, 0
+        except (BadFileError, ValueError):
+            pass  # Nothing is known of its owner, so it expires by time.
         token = (state.st_mtime_ns, steps)
         return Holder(run_id, generation, facts, steps, fresh, state.st_mtime, token)
 
     def is_stale(self, holder: Holder) -> bool:
         """Says whether the owner of a lease is gone."""
-        if holder.facts.get("machine") == machine() and not _alive(holder.facts):
+        if holder.facts.machine == machine() and not _alive(holder.facts):
             return True
         now = time.monotonic()
         key = (holder.run_id, holder.generation)
@@ -239,31 +308,59 @@ class Leases:
         if token != holder.token:
             since = now
         self._seen[key] = (holder.token, since)
-        return now - since > self.expiry
+        promised = holder.facts.heartbeat if holder.facts.machine else 0.0
+        return now - since > max(self.expiry, MISSED_BEATS * promised)
 
 
 def _counters(steps: int, fresh: int) -> bytes:
     return f"{steps:0{_WIDTH}d}{fresh:0{_WIDTH}d}".encode()
 
 
+def _names(folder: Path) -> list[str]:
+    with storage(folder):
+        return os.listdir(folder) if folder.exists() else []
+
+
 def _generations(folder: Path, run_id: str) -> list[int]:
-    try:
-        names = os.listdir(folder)
-    except FileNotFoundError:
-        return []
     prefix = f"{run_id}."
-    endings = (name[len(prefix) :] for name in names if name.startswith(prefix))
-    return [int(ending) for ending in endings if ending.isdigit()]
+    endings = (name[len(prefix) :] for name in _names(folder) if name.startswith(prefix))
+    return [int(ending) for ending in endings if _is_number(ending)]
 
 
-def _alive(facts: dict[str, Any]) -> bool:
+def _is_number(text: str) -> bool:
+    # Longer numbers are nobody's: no run changes hands so often.
+    return text.isascii() and text.isdecimal() and len(text) <= 9
+
+
+def process_birth(pid: int) -> float:
+    """Returns when a process began, so that a process id used again is told apart.
+
+    On Linux in ticks since the machine started, which no step of the wall clock changes.
+
+    Raises:
+        psutil.NoSuchProcess: There is no such process, or it is a zombie.
+    """
     try:
-        process = psutil.Process(int(facts["pid"]))
-        # A process id is used again after a while; the time of birth tells the two apart. A zombie
-        # is dead, its parent just has not heard.
-        same = bool(abs(process.create_time() - float(facts["created"])) < 2.0)
-        return same and bool(process.status() != psutil.STATUS_ZOMBIE)
-    except (psutil.NoSuchProcess, KeyError, TypeError, ValueError):
+        # The name in brackets may contain anything, brackets too.
+        fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
+        state, born = fields[0], float(fields[19])
+    except (FileNotFoundError, ProcessLookupError):
+        if Path("/proc/self/stat").exists():
+            raise psutil.NoSuchProcess(pid) from None
+        process = psutil.Process(pid)
+        state, born = process.status(), process.create_time()
+    if state in ("Z", "X", psutil.STATUS_ZOMBIE):
+        raise psutil.NoSuchProcess(pid)
+    return born
+
+
+def _alive(facts: Facts) -> bool:
+    if facts.pid is None:
+        return True  # It does not say who it is, so it expires by time.
+    try:
+        born = process_birth(facts.pid)
+    except psutil.NoSuchProcess:
         return False
-    except psutil.Error:
+    except (psutil.Error, OSError):
         return True
+    return facts.born is None or abs(born - facts.born) < 1.0

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ValidationError
 
 from pacebench import envs
 from pacebench.harness import learners
 from pacebench.harness.errors import UserError
 from pacebench.harness.seeding import RunSeed
+from pacebench.harness.store.reading import first_mistake
 from pacebench.harness.store.runs import POLICY, BadRunError
 from pacebench.harness.store.store import RunStore
 from pacebench.harness.study.specs import Cell, PlannedRun
@@ -84,6 +86,9 @@ def load_player(folder: Path, *, stochastic: bool = False, seed: int = 0) -> Pla
             f"the run in '{folder}' was passed on without its policy; delete the folder and "
             "`pacebench run` makes both again."
         )
-    run = PlannedRun(label="", **stored.record["run"])
+    try:
+        run = PlannedRun(label="", **stored.record["run"])
+    except ValidationError as error:
+        raise UserError(f"'{folder}' cannot be played: {first_mistake(error)}.") from None
     rng = np.random.default_rng(seed) if stochastic else None
     return Player(run.cell, run.seed, arrays, rng)

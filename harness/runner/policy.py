@@ -67,7 +67,7 @@ def infrastructure_failures(ledger: Iterable[Mapping[str, Any]]) -> Counter[str]
     counts: Counter[str] = Counter()
     for entry in ledger:
         if entry["event"] == "failure" and entry.get("counts"):
-            counts.update(entry["runs"])
+            counts.update(entry.get("runs") or ())
         elif entry["event"] == "fresh-start":
             for run_id in entry["runs"]:
                 counts.pop(run_id, None)

@@ -14,15 +14,18 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 import psutil
 
 from pacebench.harness import threads
+from pacebench.harness.runner import logs
 from pacebench.harness.runner.attempt import Attempt, AttemptOutcome, Ending
 
 _START_SECONDS = 300.0
-_MEMORY_EVERY = 0.25
+_LOOK_EVERY = 0.25
 
 
 class WorkerProcess:
@@ -32,11 +35,13 @@ class WorkerProcess:
         self.attempt: Attempt | None = None
         self._results, write_end = os.pipe()
         os.set_blocking(self._results, False)
+        # What it says before it has an attempt, and so a log: why it cannot start, above all.
+        self._early = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
         self._process = subprocess.Popen(
             [sys.executable, "-m", "pacebench.harness.runner.child", str(write_end)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stderr=self._early,
             pass_fds=(write_end,),
             env=threads.environment(),
             # Ctrl-C in a terminal goes to the whole group; only the runner is to hear it.
@@ -46,7 +51,8 @@ class WorkerProcess:
         self._watched = psutil.Process(self._process.pid)
         self._buffer = b""
         self._started: float | None = None
-        self._submitted = self._memory_looked = 0.0
+        self._submitted = self._looked = 0.0
+        self._stopped: float | None = None
 
     @property
     def pid(self) -> int:
@@ -62,7 +68,7 @@ class WorkerProcess:
         assert self.attempt is None
         assert self._process.stdin is not None
         self.attempt, self._started, self._submitted = attempt, None, time.monotonic()
-        self._memory_looked = 0.0
+        self._looked, self._stopped = 0.0, None
         # A process that died in the meantime is noticed by `check`.
         with contextlib.suppress(OSError):
             self._process.stdin.write(attempt.model_dump_json().encode() + b"\n")
@@ -77,10 +83,18 @@ class WorkerProcess:
             else:
                 return self._end(AttemptOutcome.model_validate(message["outcome"]))
         if self._process.poll() is not None:
-            return self._end(
-                AttemptOutcome(ending=Ending.DIED, reason=_how(self._process.returncode))
-            )
+            reason = _how(self._process.returncode)
+            if self._started is None and (said := self._last_words()):
+                reason = f"{reason}: {said}"
+            return self._end(AttemptOutcome(ending=Ending.DIED, reason=reason))
         return self._over_limits()
+
+    def _last_words(self) -> str:
+        """Moves what a worker said before its attempt to the attempt's log; returns the end."""
+        assert self.attempt is not None
+        said = logs.end_of(self._early)
+        logs.append(Path(self.attempt.root) / self.attempt.log, said)
+        return said.strip().splitlines()[-1] if said.strip() else ""
 
     def _over_limits(self) -> AttemptOutcome | None:
         assert self.attempt is not None
@@ -94,14 +108,28 @@ class WorkerProcess:
             return self._kill(
                 Ending.TIMEOUT, f"still running after its time limit of {seconds:g} s"
             )
-        limit = self.attempt.limits.memory
-        if limit is not None and now - self._memory_looked > _MEMORY_EVERY:
-            self._memory_looked = now
+        if now - self._looked > _LOOK_EVERY:
+            self._looked = now
             with contextlib.suppress(psutil.Error):
-                used = self._watched.memory_info().rss
-                if used > limit:
-                    said = f"used {used / 2**20:.0f} MiB of {limit / 2**20:.0f} MiB of memory"
-                    return self._kill(Ending.MEMORY, said)
+                return self._look()
+        return None
+
+    def _look(self) -> AttemptOutcome | None:
+        """Looks at what only the operating system knows: memory, output, a process that stands."""
+        assert self.attempt is not None
+        logs.shorten(Path(self.attempt.root) / self.attempt.log)
+        limits = self.attempt.limits
+        if limits.memory is not None and (used := self._watched.memory_info().rss) > limits.memory:
+            said = f"used {used / 2**20:.0f} MiB of {limits.memory / 2**20:.0f} MiB of memory"
+            return self._kill(Ending.MEMORY, said)
+        if self._watched.status() != psutil.STATUS_STOPPED:
+            self._stopped = None
+        elif self._stopped is None:
+            self._stopped = time.monotonic()
+        elif time.monotonic() - self._stopped > limits.expiry:
+            # To others it is dead by now, and it would never end by itself.
+            said = f"the worker was suspended for {limits.expiry:g} s, as SIGSTOP does"
+            return self._kill(Ending.DIED, said)
         return None
 
     def wait(self, timeout: float) -> None:
@@ -117,6 +145,7 @@ class WorkerProcess:
         """Ends the process at once, whatever it does."""
         self._process.kill()
         self._process.wait()
+        self._early.close()
         if self._process.stdin is not None:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()

@@ -9,11 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import socket
+import subprocess
+import sys
+import time
 from typing import Any
 
 from pacebench.harness.errors import MissingExtraError, UserError
 from pacebench.harness.runner.attempt import Attempt, AttemptOutcome, Ended, Ending
 from pacebench.harness.runner.process import supervise
+
+# Seconds within which a cluster must answer.
+_PATIENCE = 20.0
 
 
 class RayExecutor:
@@ -48,17 +55,15 @@ class RayExecutor:
 
     def _connect(self, workers: int | None, address: str | None) -> None:
         quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
+        if address is not None:
+            _check_answers(address)
         try:
             if address is None:
                 self._ray.init(num_cpus=workers, include_dashboard=False, **quiet)
             else:
                 self._ray.init(address=address, **quiet)
         except (ConnectionError, ValueError, RuntimeError) as error:
-            first = str(error).strip().splitlines()[0]
-            raise UserError(
-                f"--address {address}: no Ray cluster answers there ({first}); "
-                "start one with `ray start --head`, or leave --address out."
-            ) from None
+            raise _no_cluster(address, str(error).strip().splitlines()[0]) from None
 
     def submit(self, attempt: Attempt) -> None:
         """Hands the attempt to Ray."""
@@ -94,3 +99,39 @@ class RayExecutor:
         self._active = {}
         if self._own:
             self._ray.shutdown()
+
+
+def _check_answers(address: str) -> None:
+    """Asks a cluster for its state, from another process: Ray itself would wait for minutes.
+
+    Raises:
+        UserError: It does not answer in time.
+    """
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    began = time.monotonic()
+    if port.isdigit():
+        try:
+            socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
+        except (OSError, OverflowError) as error:
+            raise _no_cluster(address, str(error)) from None
+    if address.startswith("ray://"):
+        return  # Ray's client has a timeout of its own.
+    command = [sys.executable, "-m", "ray.scripts.scripts", "status"]
+    command += [] if address == "auto" else ["--address", address]
+    left = max(1.0, began + _PATIENCE - time.monotonic())
+    try:
+        done = subprocess.run(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=left
+        )
+    except subprocess.TimeoutExpired:
+        raise _no_cluster(address, f"nothing for {_PATIENCE:.0f} s") from None
+    if done.returncode:
+        said = done.stderr.strip().splitlines()
+        raise _no_cluster(address, said[-1] if said else "no answer")
+
+
+def _no_cluster(address: str | None, said: str) -> UserError:
+    return UserError(
+        f"--address {address}: no Ray cluster answers there ({said}); "
+        "start one with `ray start --head`, or leave --address out."
+    )

@@ -9,6 +9,7 @@ from typing import Any
 
 from pacebench.harness.records import Status
 from pacebench.harness.runner.leases import EXPIRY, Holder, Leases
+from pacebench.harness.store.checkpoints import checkpointed_steps
 from pacebench.harness.store.manifest import Manifest
 from pacebench.harness.store.runs import BadRunError
 from pacebench.harness.store.store import RunStore
@@ -23,7 +24,8 @@ class Progress:
         done: Runs that ended well.
         running: Runs that a live process holds.
         failed: Runs that ended otherwise, by status.
-        steps: Environment steps done, finished and running runs together.
+        steps: Environment steps done: of finished runs, of running ones, and of interrupted ones
+            up to their last checkpoint.
         steps_total: Environment steps of all runs.
         rate: Environment steps per second of the running ones.
         seconds_left: Steps left over rate; None while nothing runs.
@@ -69,25 +71,32 @@ class Snapshot:
         return self.whole.done + self.whole.failures == self.whole.total
 
 
-def take(manifest: Manifest, statuses: Mapping[str, str], live: Mapping[str, Holder]) -> Snapshot:
+def take(
+    manifest: Manifest,
+    statuses: Mapping[str, str],
+    live: Mapping[str, Holder],
+    saved: Mapping[str, int],
+) -> Snapshot:
     """Returns the state of the current runs of a study.
 
     Args:
         manifest: The list of runs.
         statuses: Status by run id, of the runs that ended.
         live: The leases of the runs that are being worked on.
+        saved: Environment steps up to the last checkpoint, of runs that were interrupted.
     """
     groups: dict[tuple[str, str], dict[str, int]] = {}
     for entry in manifest.current():
         cell = manifest.cells[entry.cell]
         groups.setdefault((entry.label, cell.setup), {})[entry.run_id] = cell.budget
     cells = tuple(
-        _progress(label, setup, budgets, statuses, live)
+        _progress(label, setup, budgets, statuses, live, saved)
         for (label, setup), budgets in groups.items()
     )
     # Two labels may share a run, which is to be counted once.
     everything = {k: v for budgets in groups.values() for k, v in budgets.items()}
-    return Snapshot(manifest.study, cells, _progress("", "", everything, statuses, live))
+    whole = _progress("", "", everything, statuses, live, saved)
+    return Snapshot(manifest.study, cells, whole)
 
 
 def _progress(
@@ -96,6 +105,7 @@ def _progress(
     budgets: Mapping[str, int],
     statuses: Mapping[str, str],
     live: Mapping[str, Holder],
+    saved: Mapping[str, int],
 ) -> Progress:
     failed: dict[str, int] = {}
     done = running = steps = left = 0
@@ -111,10 +121,12 @@ def _progress(
             running += 1
             steps += min(holder.steps, budget)
             left += max(0, budget - holder.steps)
-            elapsed = holder.beat - float(holder.facts.get("started", holder.beat))
+            elapsed = holder.beat - (holder.facts.started or holder.beat)
             rate += holder.fresh / elapsed if elapsed > 0 else 0.0
         else:
-            left += budget
+            kept = min(saved.get(run_id, 0), budget)
+            steps += kept
+            left += budget - kept
     return Progress(
         label=label,
         setup=setup,
@@ -147,6 +159,11 @@ def read_statuses(store: RunStore, run_ids: Iterable[str]) -> tuple[dict[str, st
     return statuses, bad
 
 
+def read_saved(store: RunStore, run_ids: Iterable[str]) -> dict[str, int]:
+    """Returns the environment steps that the checkpoints of unfinished runs hold."""
+    return {run_id: checkpointed_steps(store.checkpoint_path(run_id), run_id) for run_id in run_ids}
+
+
 def look(store: RunStore, manifest: Manifest) -> tuple[Snapshot, dict[str, str]]:
     """Returns the state of a study and its bad runs, from one look at the store."""
     statuses, bad = read_statuses(store, (entry.run_id for entry in manifest.current()))
@@ -156,4 +173,5 @@ def look(store: RunStore, manifest: Manifest) -> tuple[Snapshot, dict[str, str]]
         for run_id, holder in Leases(store.root).live().items()
         if time.time() - holder.beat < EXPIRY
     }
-    return take(manifest, statuses, live), bad
+    rest = [e.run_id for e in manifest.current() if e.run_id not in statuses.keys() | live.keys()]
+    return take(manifest, statuses, live, read_saved(store, rest)), bad

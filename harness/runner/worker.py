@@ -66,7 +66,7 @@ def execute(attempt: Attempt, stop: threading.Event | None = None) -> AttemptOut
     except LeaseLostError as error:
         outcome = AttemptOutcome(ending=Ending.LOST, reason=str(error))
     except StorageError as error:
-        outcome = AttemptOutcome(ending=Ending.STORAGE, reason=str(error))
+        outcome = _not_stored(hooks, error)
     except BaseException as error:  # noqa: BLE001 - whatever a method raises is its failure
         traceback.print_exc()
         outcome = _raised(hooks, error)
@@ -87,6 +87,15 @@ def _returned(hooks: WorkerHooks) -> AttemptOutcome:
     return _raised(hooks, RuntimeError("training returned without a result"))
 
 
+def _not_stored(hooks: WorkerHooks, error: StorageError) -> AttemptOutcome:
+    try:
+        # Whoever followed a worker that stood still has removed the files it was writing.
+        hooks.check()
+    except LeaseLostError as lost:
+        return AttemptOutcome(ending=Ending.LOST, reason=str(lost))
+    return AttemptOutcome(ending=Ending.STORAGE, reason=str(error))
+
+
 def _raised(hooks: WorkerHooks, error: BaseException) -> AttemptOutcome:
     reason = f"{type(error).__name__}: {error}".strip().splitlines()[0]
     if is_out_of_memory(error):
@@ -105,5 +114,5 @@ def _raised(hooks: WorkerHooks, error: BaseException) -> AttemptOutcome:
     except LeaseLostError as second:
         return AttemptOutcome(ending=Ending.LOST, reason=str(second))
     except StorageError as second:
-        return AttemptOutcome(ending=Ending.STORAGE, reason=str(second))
+        return _not_stored(hooks, second)
     return AttemptOutcome(ending=Ending.RAISED, reason=reason)

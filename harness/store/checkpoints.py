@@ -8,22 +8,35 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, Field, ValidationError
+from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
 from safetensors.numpy import save as save_arrays
 
 from pacebench.harness.records import Checkpoint
 from pacebench.harness.store.files import sha256, write_atomic
 from pacebench.harness.store.provenance import package_versions
+from pacebench.harness.store.reading import BadFileError, open_stream, parse_json, read_file
 
 NAME = "checkpoint.bin"
+_LONGEST_HEADER = 65536
 
 
 class BadCheckpointError(Exception):
     """A checkpoint that must not be used; the message says why."""
+
+
+class _Header(BaseModel):
+    """The first line of the file."""
+
+    run_id: str
+    step: Annotated[int, Field(ge=0)]
+    versions: dict[str, str]
+    sha256: str
 
 
 def save_checkpoint(
@@ -68,27 +81,46 @@ def load_checkpoint(path: Path, run_id: str) -> Checkpoint | None:
             library versions, from which the bits would go on differently.
     """
     try:
-        data = path.read_bytes()
+        head, _, payload = read_file(path).partition(b"\n")
     except FileNotFoundError:
         return None
-    head, _, payload = data.partition(b"\n")
-    try:
-        header = json.loads(head)
-        step, owner = int(header["step"]), header["run_id"]
-        versions, checksum = header["versions"], header["sha256"]
-    except (ValueError, KeyError, TypeError):
-        raise BadCheckpointError("its header is not ours") from None
-    if owner != run_id:
-        raise BadCheckpointError(f"it belongs to run {owner}")
-    if sha256(payload) != checksum:
+    except BadFileError as error:
+        raise BadCheckpointError(f"it {error.what}") from None
+    header = _header(head, path, run_id)
+    if sha256(payload) != header.sha256:
         raise BadCheckpointError("its content does not match its checksum")
-    if versions != package_versions():
+    try:
+        return Checkpoint(step=header.step, arrays=load_arrays(payload), state=_state(payload))
+    except (SafetensorError, BadFileError, LookupError, TypeError, ValueError):
+        raise BadCheckpointError("its content is not ours") from None
+
+
+def checkpointed_steps(path: Path, run_id: str) -> int:
+    """Returns how many environment steps a run need not do again, as its checkpoint says."""
+    try:
+        with open_stream(path) as file:
+            return _header(file.readline(_LONGEST_HEADER), path, run_id).step
+    except (OSError, BadFileError, BadCheckpointError):
+        return 0
+
+
+def _header(head: bytes, path: Path, run_id: str) -> _Header:
+    try:
+        header = _Header.model_validate(parse_json(head, path))
+    except (BadFileError, ValidationError):
+        raise BadCheckpointError("its header is not ours") from None
+    if header.run_id != run_id:
+        raise BadCheckpointError(f"it belongs to run {header.run_id}")
+    if header.versions != package_versions():
         raise BadCheckpointError("it was written under other library versions")
-    return Checkpoint(step=step, arrays=load_arrays(payload), state=_state(payload))
+    return header
 
 
 def _state(payload: bytes) -> dict[str, Any]:
     # safetensors: eight bytes of length, then a JSON header whose __metadata__ is ours.
     length = int.from_bytes(payload[:8], "little")
-    state: dict[str, Any] = json.loads(json.loads(payload[8 : 8 + length])["__metadata__"]["state"])
+    metadata = parse_json(payload[8 : 8 + length], NAME)["__metadata__"]
+    state = parse_json(metadata["state"].encode(), NAME)
+    if not isinstance(state, dict):
+        raise TypeError("a state that is no object")
     return state

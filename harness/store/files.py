@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
+import functools
 import hashlib
 import os
 import uuid
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -145,11 +148,39 @@ def make_folder(path: Path) -> Path:
     """Creates a folder with its parents.
 
     Raises:
+        UserError: A file stands in its place.
         StorageError: It cannot be created.
     """
     with storage(path):
-        path.mkdir(parents=True, exist_ok=True)
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError):
+            place = next(p for p in (path, *path.parents) if os.path.lexists(p))
+            raise UserError(
+                f"{place}: is a file where a folder is meant; move it away, or give another "
+                "--results folder."
+            ) from None
     return path
+
+
+def lock(descriptor: int, path: Path) -> None:
+    """Keeps other processes from what the file stands for, where the file system can lock.
+
+    Where it cannot, the user is warned, once for each folder.
+    """
+    try:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX)
+    except OSError as error:
+        _warn_unlocked(path.parent, error.strerror or str(error))
+
+
+@functools.cache
+def _warn_unlocked(folder: Path, said: str) -> None:
+    warnings.warn(
+        f"{folder}: this file system refuses locks ({said}); let only one runner at a time work "
+        "on the study.",
+        stacklevel=3,
+    )
 
 
 def remove_temporaries(folder: Path) -> None:

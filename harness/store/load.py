@@ -160,7 +160,10 @@ def _rows(
     identity = runs[["run_id", "label", "setup", "seed", "current"]].astype({"run_id": "category"})
     if not tables:
         return identity.iloc[:0].copy()
-    whole = pa.concat_tables(tables, promote_options="permissive").unify_dictionaries()
+    try:
+        whole = pa.concat_tables(tables, promote_options="permissive").unify_dictionaries()
+    except pa.ArrowException as error:
+        raise UserError(f"{names[0]}: the runs record different things ({error}).") from None
     lengths = [table.num_rows for table in tables]
     repeated = identity.iloc[np.repeat(positions, lengths)].reset_index(drop=True)
     values = whole.to_pandas(self_destruct=True)

@@ -17,11 +17,13 @@ from pacebench.harness.seeding import RunSeed
 from pacebench.harness.store.files import StorageError, write_atomic
 from pacebench.harness.store.ledger import now
 from pacebench.harness.store.provenance import provenance
+from pacebench.harness.store.reading import first_mistake, parse_record
 from pacebench.harness.store.study_files import StudyFiles
 from pacebench.harness.study.models import Study
 from pacebench.harness.study.specs import Cell, Frozen, PlannedRun, digest
 
 NAME = "manifest.json"
+FORMAT = 1
 
 
 class ManifestEntry(Frozen):
@@ -65,7 +67,7 @@ class Manifest(Frozen):
         history: Every version of the plan.
     """
 
-    format: int = 1
+    format: int = FORMAT
     study: str
     plan: dict[str, Any]
     plan_digest: str
@@ -157,28 +159,44 @@ def read_manifest(files: StudyFiles) -> Manifest | None:
     """Returns the manifest of a results folder, or None where there is none.
 
     Raises:
-        UserError: It is not readable.
+        UserError: It is not readable, was made by a newer version, or contradicts itself.
     """
     path = files.folder / NAME
     try:
-        manifest = Manifest.model_validate_json(files.read(NAME))
+        record = parse_record(files.read(NAME), path, FORMAT)
+        manifest = Manifest.model_validate(record)
+        wrong = _contradiction(manifest)
     except FileNotFoundError:
         return None
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]["msg"]
-        raise UserError(
-            f"{path}: not a manifest of ours ({first}); restore it from a backup, or move it away "
-            "to have it written anew."
-        ) from None
+        wrong = f"is not a manifest of ours ({first_mistake(error)})"
     except OSError as error:
         raise StorageError(path, error) from error
-    wrong = [name for name, cell in manifest.cells.items() if cell.digest != name]
-    if wrong or manifest.plan_digest != digest(manifest.plan):
+    if wrong:
         raise UserError(
-            f"{path}: its content does not match its hashes; restore it from a backup, or move it "
-            "away to have it written anew."
+            f"{path}: {wrong}; restore it from a backup, or move it away to have it written anew."
         )
     return manifest
+
+
+def _contradiction(manifest: Manifest) -> str:
+    """Returns what in a manifest is not the hash of what it should be."""
+    if any(cell.digest != name for name, cell in manifest.cells.items()):
+        return "its content does not match its hashes"
+    try:
+        if manifest.plan_digest != digest(manifest.plan):
+            return "its content does not match its hashes"
+    except (ValueError, RecursionError):  # NaN, or nested too deeply
+        return "its plan cannot be hashed"
+    if len({_key(entry) for entry in manifest.entries}) < len(manifest.entries):
+        return "it lists a run twice"
+    for entry in manifest.entries:
+        cell = manifest.cells.get(entry.cell)
+        if cell is None:
+            return f"it lists run {entry.run_id} of a cell that it does not have"
+        if PlannedRun(label=entry.label, cell=cell, seed=entry.seed).run_id != entry.run_id:
+            return f"run {entry.run_id} is not the hash of its cell and seed"
+    return ""
 
 
 def write_manifest(root: Path, manifest: Manifest) -> None:

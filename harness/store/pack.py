@@ -7,11 +7,10 @@ from pathlib import Path
 
 from pacebench.harness.errors import UserError
 from pacebench.harness.store.files import make_folder, storage, write_atomic, write_together
-from pacebench.harness.store.ledger import NAME as LEDGER
 from pacebench.harness.store.manifest import NAME as MANIFEST
 from pacebench.harness.store.runs import DISPENSABLE_FILES, LOG
 from pacebench.harness.store.store import RunStore
-from pacebench.harness.store.study_files import RECORD, StudyFiles, write_archive
+from pacebench.harness.store.study_files import LEDGER, RECORD, StudyFiles, write_archive
 
 PLAN = "plan.json"
 
@@ -95,6 +94,8 @@ def unpack(source: Path, results: Path) -> Path:
     if bad:
         run_id, reason = next(iter(bad.items()))
         raise UserError(f"{packed.files.archive}: run {run_id} is damaged ({reason}).")
+    if Path(manifest.study).name != manifest.study:
+        raise UserError(f"{packed.files.archive}: its study '{manifest.study}' names no folder.")
     inside = packed.files.archive.parent == packed.root
     target = packed.root if inside else results / manifest.study
     if not inside and target.exists():

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, Self
 
 import pyarrow as pa
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationError,
+    model_validator,
+)
 from safetensors.numpy import save as save_arrays
 
 from pacebench.harness.records import RunResult, Status
@@ -16,6 +25,12 @@ from pacebench.harness.seeding import RunSeed
 from pacebench.harness.store.checkpoints import NAME as CHECKPOINT
 from pacebench.harness.store.files import make_folder, sha256, write_atomic, write_together
 from pacebench.harness.store.provenance import provenance
+from pacebench.harness.store.reading import (
+    BadFileError,
+    Moment,
+    first_mistake,
+    parse_record,
+)
 from pacebench.harness.store.study_files import RECORD
 from pacebench.harness.store.tables import (
     evaluations_table,
@@ -33,6 +48,8 @@ _BLANK = "0" * 64
 # What differs between two executions of the same program; every other key must be equal.
 EXECUTION_KEYS = ("timings", "execution", "extras", "checksum")
 EXECUTION_FILES = ("timings.parquet",)
+UPDATE_FILES = ("updates.parquet", "timings.parquet")
+_CHECKSUM = re.compile("[0-9a-f]{64}")
 # Large, and no statistic needs it: a study may be passed on without.
 DISPENSABLE_FILES = (POLICY,)
 
@@ -42,6 +59,57 @@ Reader = Callable[[str], bytes]
 
 class BadRunError(Exception):
     """A run on disk that must not be read as data; the message says which file and why."""
+
+
+class _Lenient(BaseModel):
+    """A part of a record whose further keys are kept as they are."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class _File(_Lenient):
+    bytes: Annotated[int, Field(ge=0)]
+    sha256: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
+
+
+class _Hardware(_Lenient):
+    memory_bytes: float | None = None
+
+
+class _Execution(_Lenient):
+    host: str | None = None
+    started: Moment | None = None
+    finished: Moment | None = None
+    attempt: str | None = None
+    attempts: Annotated[int, Field(ge=0)] = 0
+    revision: str | None = None
+    dirty: bool | None = None
+    versions: dict[str, str] = {}
+    hardware: _Hardware = _Hardware()
+
+
+class _Record(_Lenient):
+    """What readers of `run.json` rely on."""
+
+    run_id: str
+    run: dict[str, Any]
+    status: Status
+    reason: str
+    env_steps: Annotated[int, Field(ge=0)]
+    # Only names that we write: a record must not lead a reader to a file elsewhere.
+    files: dict[
+        Literal["evaluations.parquet", "updates.parquet", "timings.parquet", "policy.safetensors"],
+        _File,
+    ]
+    timings: dict[str, float]
+    extras: dict[str, Any]
+    execution: _Execution
+
+    @model_validator(mode="after")
+    def _has_what_it_needs(self) -> Self:
+        if self.status is Status.OK and "evaluations.parquet" not in self.files:
+            raise ValueError("it ended well without an evaluation")
+        return self
 
 
 @dataclass(frozen=True)
@@ -125,45 +193,56 @@ def read_run(
     Args:
         read: Returns the content of a file of the run by its name.
         run_id: Its id.
-        tables: Also decode the Parquet files.
-        files: Verify the files beside `run.json`; without, only `run.json` itself is.
+        tables: Also return the Parquet files.
+        files: Verify and decode the files beside `run.json`; without, only `run.json` itself is.
 
     Returns:
         The run, or None where it did not finish.
 
     Raises:
         BadRunError: Something is torn, corrupted or from elsewhere.
+        NewerFormatError: A newer version made it.
     """
     try:
         text = read(RECORD)
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise BadRunError(f"{RECORD} cannot be read: {error.strerror}") from error
+    except (BadFileError, OSError) as error:
+        raise BadRunError(f"{RECORD} {_said(error)}") from error
     record = _parse(text, run_id)
     decoded: dict[str, pa.Table] = {}
     for name, facts in record["files"].items() if files else ():
         data = _read_verified(read, name, facts)
-        if tables and data is not None and name.endswith(".parquet"):
+        if data is not None and name.endswith(".parquet"):
             try:
                 decoded[name] = from_parquet(data, name)
-            except (pa.ArrowException, OSError, KeyError) as error:
+            except (pa.ArrowException, OSError, ValueError) as error:
                 raise BadRunError(f"{name} is no table of ours: {error}") from error
-    return StoredRun(record["run_id"], record, decoded)
+    if len({decoded[name].num_rows for name in UPDATE_FILES if name in decoded}) > 1:
+        raise BadRunError("updates.parquet and timings.parquet are of different lengths")
+    return StoredRun(record["run_id"], record, decoded if tables else {})
 
 
 def _parse(text: bytes, run_id: str) -> dict[str, Any]:
     try:
-        record = json.loads(text)
-    except ValueError:
-        raise BadRunError(f"{RECORD} is torn: it is no JSON") from None
-    if not isinstance(record, dict) or record.get("format") != FORMAT or "run" not in record:
-        raise BadRunError(f"{RECORD} is not a record of format {FORMAT}")
+        record = parse_record(text, f"run {run_id}, {RECORD}", FORMAT)
+    except BadFileError as error:
+        raise BadRunError(f"{RECORD} {error.what}") from None
     checksum = str(record.get("checksum"))
-    if sha256(text.replace(checksum.encode(), _BLANK.encode())) != checksum:
+    if not _CHECKSUM.fullmatch(checksum) or (
+        sha256(text.replace(checksum.encode(), _BLANK.encode())) != checksum
+    ):
         raise BadRunError(f"{RECORD} does not match its checksum")
+    try:
+        _Record.model_validate(record)
+        found = digest(record["run"])
+    except ValidationError as error:
+        said = first_mistake(error)
+        raise BadRunError(f"{RECORD} is not a record of format {FORMAT} ({said})") from None
+    except (ValueError, RecursionError):  # NaN, or nested too deeply
+        raise BadRunError(f"{RECORD} is not a record of format {FORMAT}") from None
     # The id is the address: a record from elsewhere gives itself away here.
-    if digest(record["run"]) != run_id or record["run_id"] != run_id:
+    if found != run_id or record["run_id"] != run_id:
         raise BadRunError(f"{RECORD} belongs to another run ({record['run_id']})")
     return record
 
@@ -175,13 +254,19 @@ def _read_verified(read: Reader, name: str, facts: dict[str, Any]) -> bytes | No
         if name in DISPENSABLE_FILES:
             return None
         raise BadRunError(f"{name} is missing") from None
-    except OSError as error:
-        raise BadRunError(f"{name} cannot be read: {error.strerror}") from error
+    except (BadFileError, OSError) as error:
+        raise BadRunError(f"{name} {_said(error)}") from error
     if len(data) != facts["bytes"]:
         raise BadRunError(f"{name} has {len(data)} bytes instead of {facts['bytes']}")
     if sha256(data) != facts["sha256"]:
         raise BadRunError(f"{name} does not match its checksum")
     return data
+
+
+def _said(error: BadFileError | OSError) -> str:
+    if isinstance(error, BadFileError):
+        return error.what
+    return f"cannot be read: {error.strerror or error}"
 
 
 def record_digest(record: dict[str, Any]) -> str:

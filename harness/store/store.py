@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import functools
 import os
 import uuid
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
 
 from pacebench.harness.errors import UserError
@@ -21,6 +21,7 @@ from pacebench.harness.records import RunResult, Status
 from pacebench.harness.store import manifest as manifests
 from pacebench.harness.store.checkpoints import NAME as CHECKPOINT
 from pacebench.harness.store.files import (
+    lock,
     make_folder,
     storage,
     sync_folder,
@@ -29,6 +30,7 @@ from pacebench.harness.store.files import (
 )
 from pacebench.harness.store.ledger import Ledger
 from pacebench.harness.store.manifest import Manifest
+from pacebench.harness.store.reading import BadFileError, open_file
 from pacebench.harness.store.runs import LOG, POLICY, BadRunError, StoredRun, read_run, write_run
 from pacebench.harness.store.study_files import RECORD, StudyFiles
 from pacebench.harness.study.specs import PlannedRun
@@ -78,6 +80,15 @@ class RunStore:
             UserError: It is not readable.
         """
         return manifests.read_manifest(self.files)
+
+    def is_there(self) -> bool:
+        """Says whether the study still has its manifest, which only a stranger would remove."""
+        files = self.files
+        if os.path.lexists(self.root / manifests.NAME):
+            return True
+        if not (manifests.NAME in files.packed and files.archive.exists()):
+            files.reopen()  # It may have been packed since we looked.
+        return manifests.NAME in files.packed
 
     def extend_manifest(
         self,
@@ -148,7 +159,10 @@ class RunStore:
         name = f"runs/{run_id}/{POLICY}"
         if run is None or POLICY not in run.record["files"] or not self.files.exists(name):
             return {}
-        found: dict[str, NDArray[np.float32]] = load_arrays(self.files.read(name))
+        try:
+            found: dict[str, NDArray[np.float32]] = load_arrays(self.files.read(name))
+        except SafetensorError as error:
+            raise BadRunError(f"{POLICY} is no policy of ours: {error}") from None
         return found
 
     def set_aside(self, run_id: str, reason: str) -> Path | None:
@@ -165,8 +179,12 @@ class RunStore:
                 pass
             self._make_loose(run_id)
             aside = make_folder(self.root / "quarantine") / f"{run_id}-{uuid.uuid4().hex[:8]}"
+            folder, target = self.folder(run_id), aside
             with storage(aside):
-                os.rename(self.folder(run_id), aside)
+                if folder.is_symlink() or not folder.is_dir():
+                    # A link or a file cannot hold the reason.
+                    target = make_folder(aside) / run_id
+                os.rename(folder, target)
                 sync_folder(aside.parent)
         write_atomic(aside / "reason.txt", f"{reason}\n".encode())
         self.ledger.append("quarantine", run=run_id, reason=reason, path=f"quarantine/{aside.name}")
@@ -187,7 +205,7 @@ class RunStore:
         loose = {}
         for name in packed:
             # What cannot be read is damaged, which is why the run is to go.
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, BadFileError):
                 loose[name.removeprefix(prefix)] = self.files.read(name)
         if packed:
             write_together(make_folder(self.folder(run_id)), loose)
@@ -209,8 +227,8 @@ class RunStore:
         for other in self._neighbours:
             try:
                 found = other.read(run_id)
-            except BadRunError:
-                continue  # Its own study will set it aside; this one does not touch it.
+            except (BadRunError, UserError):
+                continue  # Its own study will deal with it; this one does not touch it.
             if found is None or found.status not in _SHARED:
                 continue
             self._copy(other, found)
@@ -233,7 +251,11 @@ class RunStore:
     def locked(self) -> Iterator[None]:
         """Keeps other runners of the study out of the block, where the file system can lock."""
         make_folder(self.root)
-        with storage(self.root), open(self.root / ".lock", "ab") as file:
-            with contextlib.suppress(OSError):
-                fcntl.lockf(file, fcntl.LOCK_EX)
+        path = self.root / ".lock"
+        with storage(path):
+            descriptor = open_file(path, os.O_RDWR | os.O_CREAT)
+        try:
+            lock(descriptor, path)
             yield
+        finally:
+            os.close(descriptor)

@@ -6,19 +6,52 @@ written later stands loose beside it, and where a file exists in both forms the 
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
+import re
+import struct
 import zipfile
-from collections.abc import Iterable, Mapping
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import IO, BinaryIO
 
 from pacebench.harness.errors import UserError
 from pacebench.harness.store.files import write_atomic
+from pacebench.harness.store.reading import (
+    BadFileError,
+    check_file,
+    check_folder,
+    check_size,
+    limit_of,
+    open_stream,
+    read_file,
+)
 
 ARCHIVE = "packed.zip"
 RECORD = "run.json"
+LEDGER = "ledger.jsonl"
+# The folders of a study that are written to.
+FOLDERS = ("runs", "quarantine", "leases", "attempts")
 # Of all files of an archive together; more than any study has, and less than would fill a disk.
 _LARGEST = 64 * 2**30
+# What `pack` writes, and so all that an archive of ours may hold.
+_PACKED = re.compile(
+    r"(manifest\.json|plan\.json|ledger\.jsonl|runs/[0-9a-f]{1,64}/"
+    r"(run\.json|(evaluations|updates|timings)\.parquet|policy\.safetensors|log\.txt))"
+)
+# What the standard library raises on a damaged archive.
+_DAMAGED = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    ValueError,
+    OverflowError,
+    RuntimeError,  # encrypted
+    NotImplementedError,
+)
 
 
 class StudyFiles:
@@ -27,18 +60,23 @@ class StudyFiles:
     Attributes:
         folder: Where loose files are.
         archive: Where packed ones are, if there are any.
+        packed: The names of the packed files.
 
     Args:
         root: The results folder `results/<study>`, or a packed study.
 
     Raises:
-        UserError: The archive is not one of ours.
+        UserError: The archive is not one of ours, or the folder leads elsewhere.
     """
 
     def __init__(self, root: Path) -> None:
         alone = root.suffix == ".zip" and root.is_file()
         self.folder = root.with_suffix("") if alone else root
-        self.archive = root if alone else root / ARCHIVE
+        # The user named the archive, so it may be a link; one inside a folder came with it.
+        self.archive = root.resolve() if alone else root / ARCHIVE
+        for name in FOLDERS:
+            # Writing below a link would change somebody else's files.
+            check_folder(self.folder / name)
         self._zip: zipfile.ZipFile | None = None
         self.packed: frozenset[str] = frozenset()
         self.reopen()
@@ -47,18 +85,22 @@ class StudyFiles:
         """Looks at the archive again, after it was replaced."""
         self._zip, self.packed = None, frozenset()
         try:
+            check_file(self.archive)
             self._zip = zipfile.ZipFile(self.archive)
             infos = self._zip.infolist()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return
-        except (zipfile.BadZipFile, OSError) as error:
+        except (*_DAMAGED, OSError) as error:
             raise UserError(f"{self.archive}: is no packed study ({error}).") from None
         names = [info.filename for info in infos]
-        sizes = sum(info.file_size for info in infos)
-        if any(not _is_plain(name) for name in names) or sizes > _LARGEST:
+        if (
+            not all(_PACKED.fullmatch(name) for name in names)
+            or len(set(names)) < len(names)
+            or sum(info.file_size for info in infos) > _LARGEST
+        ):
             raise UserError(
-                f"{self.archive}: is no packed study of ours: it holds names that lead out of it, "
-                "or more than fits anywhere."
+                f"{self.archive}: is no packed study of ours: it holds names that no study has, a "
+                "name twice, or more than fits anywhere."
             )
         self.packed = frozenset(names)
 
@@ -67,12 +109,14 @@ class StudyFiles:
 
         Raises:
             FileNotFoundError: There is no such file.
+            BadFileError: It is something else than a file, or too large.
             OSError: It cannot be read.
         """
         try:
             # pathlib would take longer than the reading does, ten thousand times.
-            with open(f"{self.folder}/{name}", "rb", buffering=0) as file:
-                return file.read()
+            path = f"{self.folder}/{name}"
+            check_folder(os.path.dirname(path))
+            return read_file(path)
         except (FileNotFoundError, NotADirectoryError):
             if name not in self.packed:
                 raise FileNotFoundError(name) from None
@@ -80,15 +124,40 @@ class StudyFiles:
 
     def read_packed(self, name: str) -> bytes:
         """Returns the packed content of a file, whether or not a loose one stands before it."""
+        with self._open_packed(name) as file:
+            return file.read(limit_of(name) + 1)
+
+    @contextlib.contextmanager
+    def _open_packed(self, name: str) -> Iterator[IO[bytes]]:
         assert self._zip is not None
         try:
-            return self._zip.read(name)
-        except (zipfile.BadZipFile, EOFError, ValueError) as error:
-            raise OSError(0, f"{self.archive.name} is damaged ({error})") from None
+            if name != LEDGER:  # which is read line by line
+                check_size(name, self._zip.getinfo(name).file_size)
+            with self._zip.open(name) as file:
+                yield file
+        except _DAMAGED as error:
+            raise BadFileError(self.archive, f"is damaged ({error})") from None
+
+    @contextlib.contextmanager
+    def stream(self, name: str, *, packed: bool) -> Iterator[IO[bytes] | BinaryIO]:
+        """Opens the packed or the loose form of a file; an empty one where there is none.
+
+        Raises:
+            BadFileError: It is something else than a file, or the archive is damaged.
+        """
+        with contextlib.ExitStack() as stack:
+            if packed and name in self.packed:
+                yield stack.enter_context(self._open_packed(name))
+                return
+            file: BinaryIO = io.BytesIO()
+            if not packed:
+                with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                    file = open_stream(self.folder / name)
+            yield stack.enter_context(file)
 
     def exists(self, name: str) -> bool:
-        """Says whether there is such a file."""
-        return name in self.packed or os.path.exists(f"{self.folder}/{name}")
+        """Says whether there is such a file, readable or not."""
+        return name in self.packed or os.path.lexists(f"{self.folder}/{name}")
 
     def run_ids(self) -> set[str]:
         """Returns the ids of the runs that have a record, which is not verified."""
@@ -119,9 +188,3 @@ def write_archive(path: Path, contents: Mapping[str, bytes]) -> None:
             info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, contents[name])
     write_atomic(path, sink.getvalue())
-
-
-def _is_plain(name: str) -> bool:
-    return bool(name) and not any(
-        part in ("", ".", "..") or "\\" in part or ":" in part for part in name.split("/")
-    )

@@ -43,6 +43,21 @@ _TEXT = {
     "timings.parquet": (),
 }
 
+_DECLARED = {
+    "evaluations.parquet": EVALUATION_COLUMNS,
+    "updates.parquet": _UPDATE_TYPES,
+    "timings.parquet": {name: _UPDATE_TYPES[name] for name in TIMING_COLUMNS},
+}
+_REQUIRED = {
+    "evaluations.parquet": tuple(EVALUATION_COLUMNS),
+    "updates.parquet": tuple(UPDATE_COLUMNS),
+    "timings.parquet": TIMING_COLUMNS,
+}
+# What `load_results` puts before the columns of every run, and what stands in a file of its own.
+RESERVED = ("run_id", "label", "setup", "seed", "current", *TIMING_COLUMNS)
+# Over all columns of a file: many times what a run records.
+_MOST_VALUES = 200_000_000
+
 
 def evaluations_table(columns: Mapping[str, Any]) -> pa.Table:
     """Returns the typed table of a run's evaluation episodes.
@@ -113,8 +128,42 @@ def from_parquet(data: bytes, name: str) -> pa.Table:
     """Returns the table of one of a run's Parquet files, text that repeats as dictionaries.
 
     Raises:
-        pyarrow.ArrowInvalid: The bytes are no Parquet file.
+        pyarrow.ArrowException: The bytes are no Parquet file.
+        ValueError: It has other columns than we write, or more values than a run can have.
     """
     text = list(_TEXT[name])
     file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=text, pre_buffer=False)
-    return file.read(use_threads=False)
+    # A few bytes of Parquet may stand for billions of values.
+    groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+    values = sum(g.column(i).num_values for g in groups for i in range(g.num_columns))
+    if max(values, file.metadata.num_rows) > _MOST_VALUES:
+        raise ValueError(f"it has {values} values")
+    _check_types(file.schema_arrow, name)
+    table = file.read(use_threads=False)
+    if name == "evaluations.parquet" and any(column.null_count for column in table.columns):
+        raise ValueError("it has rows with gaps")
+    return table
+
+
+def _check_types(found: pa.Schema, name: str) -> None:
+    """Refuses columns that are missing or of another type than we write."""
+    if len(set(found.names)) < len(found.names):
+        raise ValueError("a column occurs twice")
+    declared, required = _DECLARED[name], _REQUIRED[name]
+    if lacking := [column for column in required if column not in found.names]:
+        raise ValueError(f"it has no column '{lacking[0]}'")
+    more = [column for column in found.names if column not in required]
+    # Further columns are a curriculum's own, unless other columns already have their names.
+    refused = RESERVED if name == "updates.parquet" else more
+    if odd := [column for column in more if column in refused]:
+        raise ValueError(f"it has a column '{odd[0]}'")
+    for field in found:
+        kind = field.type
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        wanted = _ARROW[declared[field.name]] if field.name in declared else kind
+        # Parquet calls the items of a list otherwise than Arrow does.
+        if pa.types.is_list(kind) and pa.types.is_list(wanted):
+            kind, wanted = kind.value_type, wanted.value_type
+        if kind != wanted:
+            raise ValueError(f"its column '{field.name}' is of type {field.type}")

@@ -45,7 +45,7 @@ def wait_for_attempts(root: Path, process, count: int) -> set[int]:
         assert process.poll() is None, process.communicate()
         held = Leases(root).live()
         saved = [run_id for run_id in held if (root / "runs" / run_id / "checkpoint.bin").exists()]
-        workers = {held[run_id].facts["pid"] for run_id in saved}
+        workers = {held[run_id].facts.pid for run_id in saved}
         if len(workers) >= count:
             return workers
         time.sleep(0.05)

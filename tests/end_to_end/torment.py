@@ -69,7 +69,7 @@ def _may_fail(held: list[Holder], failures: Counter[str]) -> bool:
 def _workers(root: Path) -> dict[int, list[Holder]]:
     found: dict[int, list[Holder]] = {}
     for holder in Leases(root).live().values():
-        found.setdefault(holder.facts["pid"], []).append(holder)
+        found.setdefault(holder.facts.pid, []).append(holder)
     return found
 
 

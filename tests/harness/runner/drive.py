@@ -30,7 +30,8 @@ def main(root: str, plan: dict[str, Any]) -> None:
         limits=Limits(**{"heartbeat": 0.2, **plan.get("limits", {})}),
     )
     summary = make_runs("walks", {"name": "walks"}, [*chain(*cells)], Path(root), options)
-    print(json.dumps({"statuses": summary.statuses, "interrupted": summary.interrupted}))
+    said = {"interrupted": summary.interrupted, "made": summary.made}
+    print(json.dumps({"statuses": summary.statuses, **said}))
 
 
 def start(root: Path, plan: dict[str, Any], **options: Any) -> subprocess.Popen[str]:

@@ -8,15 +8,16 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
 from pacebench.harness.runner import leases as module
-from pacebench.harness.runner.leases import LeaseLostError, Leases
+from pacebench.harness.runner.leases import LeaseLostError, Leases, StaleLease
 
 
 @pytest.fixture
 def leases(tmp_path):
-    return Leases(tmp_path, expiry=0.3)
+    return Leases(tmp_path, expiry=0.3, heartbeat=0.001)
 
 
 def elsewhere(path):
@@ -31,7 +32,7 @@ def test_one_owner_at_a_time(leases):
     assert lease is not None
     assert leases.acquire("run") is None
     assert leases.acquire("other") is not None
-    assert leases.live()["run"].facts["label"] == "walk"
+    assert leases.live()["run"].facts.label == "walk"
     lease.release()
     assert leases.acquire("run") is not None
 
@@ -87,7 +88,7 @@ def test_the_lease_of_a_dead_process_is_free_at_once(tmp_path):
 def test_a_process_id_used_again_is_not_mistaken_for_the_owner(leases):
     lease = leases.acquire("run")
     head, _, tail = lease.path.read_bytes().partition(b"\n")
-    facts = {**json.loads(head), "created": 1.0}
+    facts = {**json.loads(head), "born": 1.0}
     lease.path.write_bytes(json.dumps(facts).encode() + b"\n" + tail)
     assert leases.live() == {}
 
@@ -175,3 +176,114 @@ def test_sweeping_removes_what_the_dead_left_and_nothing_else(tmp_path):
     leases.sweep(lambda run_id: run_id in ("finished", "mine"))
     assert sorted(os.listdir(leases.folder)) == [".fresh.tmp", "mine.1", "unfinished.1"]
     mine.check()
+
+
+def test_what_one_process_saw_expire_another_may_follow(leases, tmp_path):
+    """A fresh worker has watched nothing, so it relies on the runner that has."""
+    owner = leases.acquire("run")
+    elsewhere(owner.path)
+    _, stale = Leases(tmp_path, expiry=0.0).split()
+    assert stale == {}, "one look shows no silence"
+    watcher = Leases(tmp_path, expiry=0.05)
+    watcher.live()
+    time.sleep(0.1)
+    live, stale = watcher.split()
+    assert live == {}
+    evidence = StaleLease.model_validate_json(stale["run"].model_dump_json())
+    assert Leases(tmp_path).acquire("run") is None, "without being told it would have to watch"
+    heir = Leases(tmp_path).acquire("run", evidence)
+    assert heir.generation == 2
+    with pytest.raises(LeaseLostError):
+        owner.check()
+
+
+def test_what_was_seen_is_void_once_the_owner_shows_a_sign_of_life(leases, tmp_path):
+    owner = leases.acquire("run")
+    elsewhere(owner.path)
+    watcher = Leases(tmp_path, expiry=0.05)
+    watcher.live()
+    time.sleep(0.1)
+    _, stale = watcher.split()
+    owner.beat(0, 0)
+    assert Leases(tmp_path).acquire("run", stale["run"]) is None
+    owner.check()
+    assert Leases(tmp_path).acquire("other", stale["run"]) is not None
+
+
+def test_an_owner_that_promises_few_signs_of_life_is_given_time(tmp_path):
+    owner = Leases(tmp_path, heartbeat=0.1).acquire("run")
+    elsewhere(owner.path)
+    hasty = Leases(tmp_path, expiry=0.05)
+    hasty.live()
+    time.sleep(0.2)
+    assert hasty.acquire("run") is None
+    time.sleep(0.5)
+    assert hasty.acquire("run") is not None
+
+
+def test_a_step_of_the_clock_makes_nobody_look_dead(tmp_path, monkeypatch):
+    """An hour's step changes when, by the wall clock, every process seems to have begun."""
+    script = (
+        "import sys; from pacebench.harness.runner.leases import Leases\n"
+        "Leases(sys.argv[1]).acquire('run'); print('held', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    owner = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert owner.stdout.readline() == "held\n"
+    real = psutil.Process.create_time
+    monkeypatch.setattr(psutil.Process, "create_time", lambda self: real(self) + 3600)
+    monkeypatch.setattr(psutil, "boot_time", lambda: time.time() + 3600)
+    clock = time.time
+    monkeypatch.setattr(module.time, "time", lambda: clock() + 3600)
+    observer = Leases(tmp_path)
+    assert list(observer.live()) == ["run"]
+    assert observer.acquire("run") is None
+    owner.communicate()
+    assert observer.live() == {}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[1, 2]\n" + b"0" * 40,
+        b"{}\n-1",
+        b"[" * 5000,
+        b'{"machine": 3}\n' + b"0" * 40,
+        b'{"started": [1]}\n' + b"0" * 40,
+        b'{"heartbeat": 1e300}\n' + b"0" * 40,
+        b'{"pid": -1}\n' + b"x" * 40,
+        bytes(100_000),
+    ],
+)
+def test_a_lease_that_says_nothing_expires_by_time(leases, content):
+    leases.folder.mkdir()
+    (leases.folder / "run.1").write_bytes(content)
+    assert list(leases.live()) == ["run"]
+    assert leases.acquire("run") is None
+    time.sleep(0.4)
+    assert leases.acquire("run").generation == 2
+
+
+@pytest.mark.parametrize("kind", ["pipe", "link", "folder"])
+def test_what_is_no_file_holds_nothing_for_ever_and_is_not_waited_for(leases, kind, tmp_path):
+    leases.folder.mkdir()
+    path = leases.folder / "run.1"
+    {
+        "pipe": lambda: os.mkfifo(path),
+        "link": lambda: path.symlink_to("/dev/zero"),
+        "folder": path.mkdir,
+    }[kind]()
+    assert leases.acquire("run") is None
+    time.sleep(0.4)
+    lease = leases.acquire("run")
+    assert lease.generation == 2
+    lease.check()
+
+
+def test_names_that_only_look_like_leases_are_ignored(leases):
+    leases.folder.mkdir()
+    for name in ("run.²", "run.x", "run.", ".1", "run.99999999999999999999"):
+        (leases.folder / name).touch()
+    assert leases.holders() == {}
+    assert leases.acquire("run").generation == 1

@@ -105,6 +105,7 @@ def test_two_runners_divide_the_work(tmp_path):
     runners = [start(root, plan), start(root, plan)]
     said = [json.loads(runner.communicate(timeout=300)[0]) for runner in runners]
     assert [s["statuses"] for s in said] == [{"ok": 18}, {"ok": 18}], "both saw it to the end"
+    assert sum(s["made"] for s in said) == 18, "nobody counts what the other made"
     entries = [e for e in RunStore(root).ledger.read() if e["event"] == "start"]
     assert Counter(e["run"] for e in entries) == dict.fromkeys(digests(root), 1)
     assert len({e["pid"] for e in entries}) == 2, "both did some of it"
@@ -149,6 +150,6 @@ def test_a_second_ctrl_c_stops_at_once(tmp_path):
     began = time.monotonic()
     out, err = runner.communicate(timeout=60)
     assert time.monotonic() - began < 15
-    assert json.loads(out) == {"statuses": {"ok": 1}, "interrupted": True}
+    assert json.loads(out) == {"statuses": {"ok": 1}, "interrupted": True, "made": 1}
     assert "Traceback" not in err
     assert len(digests(root)) == 1

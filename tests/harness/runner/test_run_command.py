@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import pty
 import signal
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -114,6 +116,15 @@ def test_ctrl_c_in_a_terminal_and_the_resumed_study_equals_an_uninterrupted_one(
         (["--executor", "slurm", "--slurm", "partition"], "write KEY=VALUE"),
         (["--results", "/proc/nowhere"], "/proc/nowhere"),
         (["--executor", "slurm"], "start it where `sbatch` works"),
+        (["--address", "head:6379"], "--address head:6379: only --executor ray has an address."),
+        (["--slurm", "slurm_partition=cpu"], "is for --executor slurm only."),
+        (["--memory-limit", "1e400"], "--memory-limit inf: is no number"),
+        (["--memory-limit", "nan"], "Invalid value for '--memory-limit'"),
+        (["--memory-limit", "1e300"], "--memory-limit 1e+300: Input should be less than"),
+        (["--time-limit", "nan"], "Invalid value for '--time-limit'"),
+        (["--expiry", "5"], "give it at least 10 s, or set --heartbeat."),
+        (["--heartbeat", "0"], "--heartbeat 0: Input should be greater than 0."),
+        (["--results", __file__], "test_run_command.py: is a file where a folder is meant"),
     ],
 )
 def test_mistakes_are_sentences(study, tmp_path, arguments, sentence):
@@ -123,3 +134,59 @@ def test_mistakes_are_sentences(study, tmp_path, arguments, sentence):
     assert done.returncode == 2, done.stderr
     assert sentence in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_an_interrupted_study_shows_what_its_checkpoints_hold(study, tmp_path):
+    root = tmp_path / "results" / "tiny"
+    study.write_text(STUDY % 65_536)
+    runner = subprocess.Popen(
+        command("run", study, "--results", root.parent, "--workers", 1),
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while not list(root.glob("runs/*/checkpoint.bin")):
+        assert runner.poll() is None, runner.communicate()
+        time.sleep(0.05)
+    runner.terminate()
+    runner.communicate()
+    assert runner.returncode == 130
+    state = json.loads(call("status", root, "--json").stdout)
+    assert state["whole"]["running"] == 0
+    none, some = sorted(cell["steps"] for cell in state["cells"])
+    assert none == 0, "one cell was never begun"
+    assert 0 < some < 2 * 65_536
+    assert state["whole"]["steps"] == some
+
+
+def test_a_closed_terminal_stops_the_study_like_ctrl_c(study, tmp_path):
+    study.write_text(STUDY % 65_536)
+    root = tmp_path / "results" / "tiny"
+    ours, theirs = pty.openpty()
+
+    def lead_session() -> None:
+        os.setsid()
+        fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
+
+    runner = subprocess.Popen(
+        command("run", study, "--results", root.parent, "--workers", 1),
+        cwd=REPOSITORY,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        preexec_fn=lead_session,
+        env={**os.environ, "COLUMNS": "120", "TERM": "xterm"},
+    )
+    os.close(theirs)
+    os.set_blocking(ours, False)
+    while not list(root.glob("runs/*/checkpoint.bin")):
+        assert runner.poll() is None
+        with contextlib.suppress(OSError):
+            os.read(ours, 65536)
+        time.sleep(0.05)
+    os.close(ours)
+    assert runner.wait(timeout=120) == 130
+    assert not list(root.glob("leases/*"))
+    assert [e["event"] for e in RunStore(root).ledger.read()][-1] == "interrupt"
+    assert list(root.glob("runs/*/checkpoint.bin"))

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import errno
+import json
 import os
+import shutil
 import subprocess
+import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pacebench.harness.errors import UserError
+from pacebench.harness.store import files
 from pacebench.harness.store.store import RunStore
+from tests.harness.runner.drive import start
 from tests.harness.runner.plans import digests, launch_at, plan_cell
 
 pytestmark = pytest.mark.slow
@@ -65,5 +72,44 @@ def test_a_read_only_folder_is_refused_with_a_sentence(small_disk):
 
 def test_a_folder_that_is_a_file_is_refused_with_a_sentence(tmp_path):
     (tmp_path / "walks").write_text("not a folder")
-    with pytest.raises(UserError, match="walks: File exists"):
+    with pytest.raises(UserError, match="walks: is a file where a folder is meant"):
         launch_at(tmp_path / "walks", plan_cell(seeds=1))
+
+
+@pytest.mark.parametrize("how", ["deleted", "moved", "one record"])
+def test_results_that_vanish_while_running_are_no_success(tmp_path, how):
+    root = tmp_path / "walks"
+    cells = [{"label": f"c{i}", "seeds": 1, "points": 4, "seconds": 0.2, "x": i} for i in range(6)]
+    runner = start(root, {"cells": cells, "workers": 1})
+    end = time.monotonic() + 120
+    # The first of three has been noted as done for certain; a later one would simply be made again.
+    while len(done := sorted(root.glob("runs/*/run.json"), key=os.path.getmtime)) < 3:
+        assert runner.poll() is None, runner.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    if how == "deleted":
+        shutil.rmtree(root, ignore_errors=True)
+    elif how == "moved":
+        root.rename(tmp_path / "elsewhere")
+    else:
+        shutil.rmtree(done[0].parent)
+    out, err = runner.communicate(timeout=120)
+    assert runner.returncode != 0
+    assert "deleted or moved away while the study ran" in err
+    assert "ok" not in out
+    runner = start(root, {"cells": cells, "workers": 1})
+    out, err = runner.communicate(timeout=120)
+    assert json.loads(out)["statuses"] == {"ok": 6}, err
+
+
+def test_a_file_system_without_locks_is_said_once(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(files.fcntl, "lockf", refuse)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            summary, _, _ = launch_at(tmp_path / "walks", plan_cell(seeds=1))
+            assert summary.statuses == {"ok": 1}
+    assert len([w for w in said if "refuses locks" in str(w.message)]) == 1
