@@ -37,7 +37,11 @@ def load_study(path: str | Path) -> Study:
 
 
 def run(
-    study: Study, *, results: Path | str = "results", options: RunOptions | None = None
+    study: Study,
+    *,
+    results: Path | str = "results",
+    options: RunOptions | None = None,
+    until_decided: bool = True,
 ) -> RunSummary:
     """Makes the runs of a study that are not there yet; call it again to resume.
 
@@ -45,6 +49,7 @@ def run(
         study: What to run.
         results: Where the folder of the study is, or is to be.
         options: Where and how to run it.
+        until_decided: Whether an adaptive study goes on after the wave that is under way.
 
     Raises:
         UserError: The results folder cannot be used, the executor is not available, or the study
@@ -55,6 +60,10 @@ def run(
 
     # A study that was frozen and has changed since is refused before anything is started.
     freeze.check(study, Path(results) / study.name)
+    if study.seeds.adaptive:
+        from pacebench.harness.analysis.waves import run_waves
+
+        return run_waves(study, Path(results), options, until_decided=until_decided)
     return launch.run(study, results=results, options=options)
 
 

@@ -9,6 +9,7 @@ probability 1 − α at least. Beside it stands what a t-test says at the same l
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +24,7 @@ from pacebench.harness.statistics.confidence_sequence import (
     Wealth,
     difference_interval,
     difference_log_wealth,
+    log_threshold,
     seeds_until,
 )
 from pacebench.harness.statistics.exact import hidden_failure_rate, permutation_p_value
@@ -159,6 +161,27 @@ class ComparisonResult:
         elif self.verdict is Verdict.UNDECIDED and self.model_verdict is not Verdict.UNDECIDED:
             text += f"; a t-test would already say “{self.model_verdict}”{self._trust()}"
         return f"{text}." if self.confirmatory else f"Exploratory: {text[0].lower()}{text[1:]}."
+
+    def progress(self, most: int) -> str:
+        """Returns how far the question is from being decided.
+
+        Args:
+            most: Seeds that the study may have.
+        """
+        q = self.question
+        name = f"{q.a} − {q.b} on {q.scope}, {q.estimand}"
+        if self.verdict is not Verdict.UNDECIDED or self.wealth is None or not self.seeds:
+            return f"{name}: {self.verdict} after {self.seeds} seeds"
+        reached = max(float(side.max()) for side in self.wealth)
+        needed = log_threshold(q.alpha)
+        text = (
+            f"{name}: undecided after {self.seeds} of at most {most} seeds, wealth "
+            f"{math.exp(reached):.3g} of {math.exp(needed):.3g}"
+        )
+        if reached > 0.1:
+            left = math.ceil(self.seeds * (needed / reached - 1))
+            text += f"; about {left} seeds more at this pace" if left < 10 * most else ""
+        return text
 
     def _trust(self) -> str:
         if not self.hidden:

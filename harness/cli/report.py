@@ -14,8 +14,23 @@ if TYPE_CHECKING:
     from pacebench.harness.report.tables import Column
 
 # The rest of the columns is on the page; these fit a terminal.
-_SHOWN = ("setup", "method", "control", "verdict", "difference", "interval", "adjusted_p", "runs")
-_STYLES = {"better": "green", "worse": "red", "equivalent": "blue", "inconclusive": "dim"}
+_SHOWN = (
+    "setup",
+    "method",
+    "control",
+    "verdict",
+    "difference",
+    "interval",
+    "model_verdict",
+    "runs",
+)
+_STYLES = {
+    "better": "green",
+    "worse": "red",
+    "equivalent": "blue",
+    "not worse": "cyan",
+    "undecided": "dim",
+}
 
 
 def report(
@@ -32,6 +47,7 @@ def report(
             "--svg/--no-svg", help="Write SVG files of the figures; the page holds them anyway."
         ),
     ] = True,
+    json_: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
 ) -> None:
     """Analyse a study's results: page, Markdown, tables and figures.
 
@@ -39,6 +55,8 @@ def report(
 
     Example: [bold]pacebench report studies/quick.yaml[/bold]
     """
+    import json
+
     from pacebench.harness.cli.folders import results_of
     from pacebench.harness.cli.output import console, warnings_as_lines
     from pacebench.harness.report.make import report as make_report
@@ -52,6 +70,14 @@ def report(
                 made = make_report(folder, out, svg=svg)
         else:
             made = make_report(folder, out, svg=svg)
+    if json_:
+        said = {
+            "verdicts": made.view.analysis.verdicts(),
+            "exploratory": made.view.analysis.exploratory,
+            "page": str(made.page),
+        }
+        typer.echo(json.dumps(said, indent=2, ensure_ascii=False))
+        return
     rows = verdict_rows(made.view)
     if rows:
         screen.print(_table(rows, verdict_columns(rows)))

@@ -57,6 +57,13 @@ def run(
     share: Annotated[
         bool, typer.Option(help="Take over runs that another study in the folder has.")
     ] = True,
+    until_decided: Annotated[
+        bool,
+        typer.Option(
+            "--until-decided/--one-wave",
+            help="Of an adaptive study: add seeds until it is decided, or end after one wave.",
+        ),
+    ] = True,
     retry_failed: Annotated[
         bool,
         typer.Option(
@@ -91,7 +98,7 @@ def run(
         retry_failed=retry_failed,
         display=choose(err),
     )
-    summary = harness.run(loaded, results=results, options=options)
+    summary = harness.run(loaded, results=results, options=options, until_decided=until_decided)
     counts = ", ".join(f"{count} {status}" for status, count in summary.statuses.items())
     said = f"{sum(summary.statuses.values())} of {summary.total} runs ended ({counts or 'none'})"
     _say(f"{said}, {summary.made} of them now, in {duration(summary.seconds)}.")

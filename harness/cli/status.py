@@ -26,6 +26,7 @@ def status(
     from pacebench.harness.errors import UserError
     from pacebench.harness.runner.display import line, table
     from pacebench.harness.runner.snapshot import look
+    from pacebench.harness.store.manifest import study_of
     from pacebench.harness.store.store import RunStore
     from pacebench.harness.study.fingerprint import other_code
 
@@ -48,6 +49,12 @@ def status(
     out = console()
     out.print(table(snapshot))
     out.print(f"{snapshot.study}: {line(snapshot)}.", markup=False)
+    declared = study_of(manifest)
+    if declared.seeds.adaptive and snapshot.whole.done:
+        from pacebench.harness.analysis.waves import open_questions, scored_table
+
+        for item in open_questions(scored_table(declared, root)):
+            out.print(f"{item.progress(declared.seeds.count)}.", markup=False)
     for change in other_code(manifest.current_cells()):
         out.print(f"Made by other code than is installed: {change}.", markup=False)
     for run_id, reason in bad.items():

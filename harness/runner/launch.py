@@ -27,6 +27,7 @@ from pacebench.harness.study.fingerprint import other_code
 from pacebench.harness.study.specs import Cell, PlannedRun
 
 if TYPE_CHECKING:
+    from pacebench.harness.study.expand import Counts
     from pacebench.harness.study.models import Study
 
 EXECUTORS = ("local", "ray", "slurm")
@@ -99,7 +100,11 @@ class RunSummary:
 
 
 def run(
-    study: Study, *, results: Path | str = "results", options: RunOptions | None = None
+    study: Study,
+    *,
+    results: Path | str = "results",
+    options: RunOptions | None = None,
+    counts: Counts | None = None,
 ) -> RunSummary:
     """Makes the runs of a study that are not there yet.
 
@@ -111,6 +116,7 @@ def run(
         study: What to run.
         results: Where the folder of the study is, or is to be.
         options: Where and how to run it.
+        counts: How many seeds each cell of an adaptive study has so far.
 
     Raises:
         UserError: The results folder cannot be used, or the executor is not available.
@@ -119,7 +125,7 @@ def run(
 
     root = Path(results) / study.name
     plan = study.model_dump(mode="json")
-    runs = expand(study)
+    runs = expand(study, counts)
     return make_runs(study.name, plan, runs, root, options or RunOptions(), evaluation_hashes(runs))
 
 

@@ -18,8 +18,17 @@ from pacebench.harness.study.specs import (
 DEFAULT_EPSILON = 0.05
 
 
-def expand(study: Study) -> list[PlannedRun]:
-    """Returns the runs of a study, setup by setup, curriculum by curriculum, seed by seed."""
+# Seeds of each cell of an adaptive study, by label and setup.
+Counts = dict[tuple[str, str], int]
+
+
+def expand(study: Study, counts: Counts | None = None) -> list[PlannedRun]:
+    """Returns the runs of a study, setup by setup, curriculum by curriculum, seed by seed.
+
+    Args:
+        study: The study.
+        counts: How many seeds each cell has so far; all it may ever have if not given.
+    """
     runs = []
     for setup in study.setups:
         # Every method gets the same seeds.
@@ -29,7 +38,8 @@ def expand(study: Study) -> list[PlannedRun]:
         ]
         for entry in study.curricula:
             cell = resolve_cell(study, entry, setup)
-            runs += [PlannedRun(label=entry.shown, cell=cell, seed=seed) for seed in seeds]
+            count = len(seeds) if counts is None else counts[entry.shown, setup]
+            runs += [PlannedRun(label=entry.shown, cell=cell, seed=s) for s in seeds[:count]]
     return runs
 
 

@@ -115,10 +115,46 @@ class CurriculumEntry(Frozen):
 
 
 class Seeds(Frozen):
-    """How many training runs per cell, and the root of all randomness."""
+    """How many training runs per cell, and the root of all randomness.
 
-    count: int = Field(ge=1, le=10_000, description="Training runs per cell.")
+    A fixed study has a `count`. An adaptive one has `start`, `step` and `max`: every cell gets
+    `start` seeds, and the cells of undecided questions `step` more at a time, up to `max`.
+    """
+
+    count: int = Field(
+        ge=1, le=10_000, description="Training runs per cell; of an adaptive study the most."
+    )
+    start: int | None = Field(None, ge=1, description="Seeds of every cell to begin with.")
+    step: int | None = Field(None, ge=1, description="Seeds added at a time (default: `start`).")
     root: Seed = Field(0, description="Root seed; every stream of the study is spawned from it.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _most(cls, data: Any) -> Any:
+        """Lets `max` be the word for the count of an adaptive study."""
+        if isinstance(data, dict) and "max" in data:
+            if "count" in data:
+                raise ValueError("give 'count' for a fixed study or 'max' for an adaptive one")
+            data = {**data, "count": data["max"]}
+            del data["max"]
+            if data.get("start") is None:
+                raise ValueError("an adaptive study needs 'start' beside 'max'")
+        return data
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Seeds:
+        if self.start is None and self.step is not None:
+            raise ValueError("'step' belongs to an adaptive study; give 'start' and 'max' too")
+        if self.start is not None and self.start > self.count:
+            raise ValueError("'start' must not exceed 'max'; lower it")
+        if self.start is not None and self.step is None:
+            object.__setattr__(self, "step", self.start)
+        return self
+
+    @property
+    def adaptive(self) -> bool:
+        """Whether seeds are added until the questions are decided."""
+        return self.start is not None
 
 
 class Evaluation(Frozen):

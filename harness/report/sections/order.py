@@ -40,6 +40,7 @@ def document(data: ReportData, sections: Sequence[SectionOf] = SECTIONS) -> doc.
     """Returns the report of a study, whole unless only some sections are asked for."""
     study, n = data.study, data.analysis.runs
     best = "confirmatory" if data.analysis.claims else ""
+    most = f"at most {study.seeds.count}" if study.seeds.adaptive else f"{study.seeds.count}"
     return doc.Document(
         title=study.name,
         question=study.question,
@@ -48,7 +49,7 @@ def document(data: ReportData, sections: Sequence[SectionOf] = SECTIONS) -> doc.
             words.plural(len(study.setups), "setup"),
             f"n = {n} searches of {study.seeds.count} runs each"
             if data.by_search
-            else f"n = {n} of {study.seeds.count} runs per cell",
+            else f"n = {_seeds(data)} of {most} runs per cell",
             f"learner {', '.join(data.learners)}",
             f"{words.short_count(study.budget)} steps per run",
         ],
@@ -56,3 +57,10 @@ def document(data: ReportData, sections: Sequence[SectionOf] = SECTIONS) -> doc.
         strength="exploratory" if data.exploratory else best,
         sections=[made for section in sections if (made := section(data)) is not None],
     )
+
+
+def _seeds(data: ReportData) -> str:
+    """Returns the known runs per cell; the cells of an adaptive study differ."""
+    if not data.study.seeds.adaptive:
+        return str(data.analysis.runs)
+    return words.extent(cell.planned - cell.unresolved for cell in data.analysis.accounting)
