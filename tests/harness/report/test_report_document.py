@@ -13,7 +13,7 @@ from pacebench.harness.report.document import Claims, Document, Section, Warned
 from pacebench.harness.report.gather import report_data
 from pacebench.harness.report.make import write
 from pacebench.harness.report.render import markdown, page
-from pacebench.harness.report.sections import aggregates, claims, closing, curves, results
+from pacebench.harness.report.sections import claims, closing, curves, results
 from pacebench.harness.report.sections.closing import limitations
 from pacebench.harness.report.sections.order import document
 from tests.harness.report import synthetic
