@@ -12,6 +12,7 @@ import resource
 import signal
 import sys
 import threading
+import traceback
 from pathlib import Path
 
 from pacebench.harness.runner.attempt import Attempt
@@ -30,16 +31,21 @@ def main(results: int) -> None:
     faulthandler.enable()
     while True:
         attempt = attempts.get()
-        _redirect_output(Path(attempt.root) / attempt.log)
         _limit_memory(attempt.limits.memory)
         # The clock of the time limit is that of training: a slow import is no slow method. What is
         # wrong with the import is `execute`'s business.
         with contextlib.suppress(BaseException):
             find_train(attempt.train)
         _tell(results, {"started": attempt.name})
-        outcome = execute(attempt, stop)
-        sys.stdout.flush()
-        _tell(results, {"outcome": outcome.model_dump(mode="json")})
+        try:
+            outcome = execute(attempt, stop)
+            with contextlib.suppress(Exception):
+                sys.stdout.flush()
+            _tell(results, {"outcome": outcome.model_dump(mode="json")})
+        except BaseException:  # noqa: BLE001 - the machine may refuse anything, a thread for one
+            traceback.print_exc()
+            # Not by leaving: Python would wait for the threads that a method has left behind.
+            os._exit(1)
 
 
 def _read_attempts(attempts: queue.SimpleQueue[Attempt]) -> None:
@@ -51,17 +57,6 @@ def _read_attempts(attempts: queue.SimpleQueue[Attempt]) -> None:
 
 def _tell(results: int, message: dict[str, object]) -> None:
     os.write(results, json.dumps(message).encode() + b"\n")
-
-
-def _redirect_output(path: Path) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        target = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-    except OSError:  # A log is not worth a run.
-        return
-    os.dup2(target, 1)
-    os.dup2(target, 2)
-    os.close(target)
 
 
 def _limit_memory(limit: int | None) -> None:

@@ -190,7 +190,7 @@ class WorkerHooks:
         the same time.
         """
         if result.seed in self._leases and result.seed not in self._writing:
-            self._writing[result.seed] = self._pool.submit(self._record, result)
+            self._writing[result.seed] = self._pool.submit(self.record, result)
 
     @_timed
     def flush(self) -> None:
@@ -205,7 +205,13 @@ class WorkerHooks:
         if errors:
             raise errors[0]
 
-    def _record(self, result: RunResult) -> None:
+    def record(self, result: RunResult) -> None:
+        """Writes the result of a run and gives its lease back, in the thread that calls it.
+
+        Raises:
+            StorageError: It cannot be written.
+            LeaseLostError: The run is not ours any more.
+        """
         run, lease = self._leases[result.seed]
         lease.check()
         run_id = run.run_id

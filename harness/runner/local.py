@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import select
 
+from pacebench.harness.errors import UserError
 from pacebench.harness.runner.attempt import Attempt, Ended, Ending
 from pacebench.harness.runner.process import WorkerProcess
+from pacebench.harness.store.files import describe
 
 
 class LocalExecutor:
@@ -24,8 +26,18 @@ class LocalExecutor:
         self._idle: list[WorkerProcess] = []
 
     def submit(self, attempt: Attempt) -> None:
-        """Gives the attempt to an idle worker, or to a new one."""
-        worker = self._idle.pop() if self._idle else WorkerProcess()
+        """Gives the attempt to an idle worker, or to a new one.
+
+        Raises:
+            UserError: The machine does not let us start one.
+        """
+        try:
+            worker = self._idle.pop() if self._idle else WorkerProcess()
+        except (OSError, RuntimeError) as error:
+            raise UserError(
+                f"no worker process can be started ({describe(error)}); end other programs, or "
+                "give fewer --workers, and run the same command again."
+            ) from error
         self._busy.append(worker)
         worker.submit(attempt)
 

@@ -9,52 +9,37 @@ import contextlib
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import IO
 
+from pacebench.harness.errors import UserError
+from pacebench.harness.runner.output import KEEP
+from pacebench.harness.store.files import make_folder
 from pacebench.harness.store.ledger import now
-from pacebench.harness.store.reading import MIB, BadFileError, open_file, open_stream
+from pacebench.harness.store.reading import BadFileError, open_file, open_stream
 from pacebench.harness.store.store import RunStore
 
-_KEEP = 64 * 1024
-# A worker that prints without end must not fill the disk.
-_LONGEST = 8 * MIB
 TAIL_LINES = 20
 
 
 def file_log(store: RunStore, attempt: str, run_ids: Iterable[str], ending: str) -> None:
     """Appends the output of an attempt to the log of each of its runs, and removes it."""
     path = _path(store, attempt)
-    output = _end_of_file(path)
+    output = _end_of(path)
     text = f"[{now()}] attempt {attempt}: {ending}\n{output}"
     if output and not output.endswith("\n"):
         text += "\n"
     for run_id in run_ids:
-        append(store.log_path(run_id), text)
+        with contextlib.suppress(OSError, UserError):
+            make_folder(store.folder(run_id))
+            log = open_file(store.log_path(run_id), os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+            with os.fdopen(log, "ab") as file:
+                file.write(text.encode(errors="replace"))
     with contextlib.suppress(OSError):
         path.unlink(missing_ok=True)
 
 
-def append(path: Path, text: str) -> None:
-    """Adds text to a log."""
-    with contextlib.suppress(OSError, BadFileError):
-        descriptor = open_file(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-        with os.fdopen(descriptor, "ab") as file:
-            file.write(text.encode(errors="replace"))
-
-
-def shorten(path: Path) -> None:
-    """Keeps only the end of a log that has grown too long, while its worker goes on writing."""
-    with contextlib.suppress(OSError, BadFileError):
-        if path.stat().st_size > _LONGEST:
-            kept = _end_of_file(path)
-            # The worker appends, so its next line comes after what stands here then.
-            os.truncate(path, 0)
-            append(path, f"[… the output before this was too long to keep]\n{kept}")
-
-
 def tail(store: RunStore, run_id: str, lines: int = TAIL_LINES) -> str:
     """Returns the last lines of a run's log."""
-    return "\n".join(_end_of_file(store.log_path(run_id)).splitlines()[-lines:])
+    return "\n".join(_end_of(store.log_path(run_id)).splitlines()[-lines:])
 
 
 def file_orphans(store: RunStore, live_attempts: Iterable[str]) -> None:
@@ -74,16 +59,11 @@ def _path(store: RunStore, attempt: str) -> Path:
     return store.root / "attempts" / f"{attempt}.log"
 
 
-def _end_of_file(path: Path) -> str:
+def _end_of(path: Path) -> str:
     try:
         with open_stream(path) as file:
-            return end_of(file)
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - KEEP))
+            return file.read(KEEP).decode("utf-8", errors="replace")
     except (OSError, BadFileError):
         return ""
-
-
-def end_of(file: IO[bytes]) -> str:
-    """Returns the last part of what an open file holds."""
-    size = file.seek(0, os.SEEK_END)
-    file.seek(max(0, size - _KEEP))
-    return file.read(_KEEP).decode("utf-8", errors="replace")

@@ -14,15 +14,14 @@ import select
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
 import psutil
 
 from pacebench.harness import threads
-from pacebench.harness.runner import logs
 from pacebench.harness.runner.attempt import Attempt, AttemptOutcome, Ending
+from pacebench.harness.runner.output import WorkerOutput
 
 _START_SECONDS = 300.0
 _LOOK_EVERY = 0.25
@@ -35,19 +34,19 @@ class WorkerProcess:
         self.attempt: Attempt | None = None
         self._results, write_end = os.pipe()
         os.set_blocking(self._results, False)
-        # What it says before it has an attempt, and so a log: why it cannot start, above all.
-        self._early = tempfile.TemporaryFile()  # noqa: SIM115 - closed in `close`
+        self._output = WorkerOutput()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "pacebench.harness.runner.child", str(write_end)],
             stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=self._early,
+            stdout=self._output.write_end,
+            stderr=self._output.write_end,
             pass_fds=(write_end,),
             env=threads.environment(),
             # Ctrl-C in a terminal goes to the whole group; only the runner is to hear it.
             start_new_session=True,
         )
         os.close(write_end)
+        os.close(self._output.write_end)
         self._watched = psutil.Process(self._process.pid)
         self._buffer = b""
         self._started: float | None = None
@@ -69,6 +68,7 @@ class WorkerProcess:
         assert self._process.stdin is not None
         self.attempt, self._started, self._submitted = attempt, None, time.monotonic()
         self._looked, self._stopped = 0.0, None
+        self._output.begin(Path(attempt.root) / attempt.log)
         # A process that died in the meantime is noticed by `check`.
         with contextlib.suppress(OSError):
             self._process.stdin.write(attempt.model_dump_json().encode() + b"\n")
@@ -83,18 +83,12 @@ class WorkerProcess:
             else:
                 return self._end(AttemptOutcome.model_validate(message["outcome"]))
         if self._process.poll() is not None:
+            started, said = self._started is not None, self._output.end()
             reason = _how(self._process.returncode)
-            if self._started is None and (said := self._last_words()):
-                reason = f"{reason}: {said}"
+            # Later on, the last line it printed need not have to do with its end.
+            reason = reason if started or not said else f"{reason}: {said}"
             return self._end(AttemptOutcome(ending=Ending.DIED, reason=reason))
         return self._over_limits()
-
-    def _last_words(self) -> str:
-        """Moves what a worker said before its attempt to the attempt's log; returns the end."""
-        assert self.attempt is not None
-        said = logs.end_of(self._early)
-        logs.append(Path(self.attempt.root) / self.attempt.log, said)
-        return said.strip().splitlines()[-1] if said.strip() else ""
 
     def _over_limits(self) -> AttemptOutcome | None:
         assert self.attempt is not None
@@ -115,9 +109,8 @@ class WorkerProcess:
         return None
 
     def _look(self) -> AttemptOutcome | None:
-        """Looks at what only the operating system knows: memory, output, a process that stands."""
+        """Looks at what only the operating system knows: memory, and a process that stands."""
         assert self.attempt is not None
-        logs.shorten(Path(self.attempt.root) / self.attempt.log)
         limits = self.attempt.limits
         if limits.memory is not None and (used := self._watched.memory_info().rss) > limits.memory:
             said = f"used {used / 2**20:.0f} MiB of {limits.memory / 2**20:.0f} MiB of memory"
@@ -145,7 +138,7 @@ class WorkerProcess:
         """Ends the process at once, whatever it does."""
         self._process.kill()
         self._process.wait()
-        self._early.close()
+        self._output.close()
         if self._process.stdin is not None:
             with contextlib.suppress(OSError):
                 self._process.stdin.close()
@@ -160,6 +153,7 @@ class WorkerProcess:
 
     def _end(self, outcome: AttemptOutcome) -> AttemptOutcome:
         self.attempt = None
+        self._output.end()
         starting = (self._started or time.monotonic()) - self._submitted
         return outcome.model_copy(update={"starting": starting})
 

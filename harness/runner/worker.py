@@ -19,6 +19,7 @@ from pacebench.harness.runner.leases import LeaseLostError
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.store.files import (
     StorageError,
+    describe,
     is_machine_error,
     is_out_of_memory,
     is_out_of_space,
@@ -51,7 +52,7 @@ def execute(attempt: Attempt, stop: threading.Event | None = None) -> AttemptOut
         train = find_train(attempt.train)
     except Exception as error:  # noqa: BLE001 - an installation can be broken in any way
         traceback.print_exc()
-        reason = f"{attempt.train} cannot be imported: {type(error).__name__}: {error}"
+        reason = f"{attempt.train} cannot be imported: {describe(error)}"
         return AttemptOutcome(ending=Ending.DIED, reason=reason)
     if hooks.should_stop():
         # An attempt that waited for a free core while the study was stopped.
@@ -97,7 +98,7 @@ def _not_stored(hooks: WorkerHooks, error: StorageError) -> AttemptOutcome:
 
 
 def _raised(hooks: WorkerHooks, error: BaseException) -> AttemptOutcome:
-    reason = f"{type(error).__name__}: {error}".strip().splitlines()[0]
+    reason = describe(error)
     if is_out_of_memory(error):
         return AttemptOutcome(ending=Ending.MEMORY, reason=f"out of memory ({reason})")
     if is_out_of_space(error):
@@ -109,8 +110,7 @@ def _raised(hooks: WorkerHooks, error: BaseException) -> AttemptOutcome:
         left = hooks.held()
         if len(left) == 1:
             # Alone, the run itself is to blame; in a batch it takes another attempt to know which.
-            hooks.finished(failed(left[0].seed, Status.CRASHED, reason, hooks.steps_of(left[0])))
-            hooks.flush()
+            hooks.record(failed(left[0].seed, Status.CRASHED, reason, hooks.steps_of(left[0])))
     except LeaseLostError as second:
         return AttemptOutcome(ending=Ending.LOST, reason=str(second))
     except StorageError as second:

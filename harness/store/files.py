@@ -20,6 +20,7 @@ _OUT_OF_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
 _MACHINE_ERRORS = frozenset(
     {errno.EIO, errno.ESTALE, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN}
 )
+_LONGEST_REASON = 1000
 _REMEDIES = {
     errno.ENOSPC: "free some space",
     errno.EDQUOT: "free some of your quota",
@@ -51,12 +52,25 @@ def storage(path: Path) -> Iterator[None]:
         raise StorageError(path, error) from error
 
 
+def describe(error: BaseException) -> str:
+    """Returns an exception in one line that can be printed and stored, whatever it says of itself.
+
+    Methods raise exceptions of their own, and even `str` of one may raise another.
+    """
+    try:
+        said = str(error)[:_LONGEST_REASON]
+    except Exception:  # noqa: BLE001 - it is the method's code
+        said = "it cannot say what is wrong"
+    first = f"{type(error).__name__}: {said}".strip().splitlines()[0]
+    return "".join(char if char.isprintable() else "?" for char in first)
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Says whether an error means that memory ran out."""
     if isinstance(error, OSError):
         return error.errno == errno.ENOMEM
     # torch reports a failed allocation as a RuntimeError.
-    torch = isinstance(error, RuntimeError) and "can't allocate memory" in str(error)
+    torch = isinstance(error, RuntimeError) and "can't allocate memory" in describe(error)
     return isinstance(error, MemoryError) or torch
 
 

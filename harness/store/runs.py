@@ -216,7 +216,7 @@ def read_run(
         if data is not None and name.endswith(".parquet"):
             try:
                 decoded[name] = from_parquet(data, name)
-            except (pa.ArrowException, OSError, ValueError) as error:
+            except (pa.ArrowException, OSError, ValueError, LookupError) as error:
                 raise BadRunError(f"{name} is no table of ours: {error}") from error
     if len({decoded[name].num_rows for name in UPDATE_FILES if name in decoded}) > 1:
         raise BadRunError("updates.parquet and timings.parquet are of different lengths")

@@ -130,6 +130,7 @@ def from_parquet(data: bytes, name: str) -> pa.Table:
     Raises:
         pyarrow.ArrowException: The bytes are no Parquet file.
         ValueError: It has other columns than we write, or more values than a run can have.
+        LookupError: It lacks a column.
     """
     text = list(_TEXT[name])
     file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=text, pre_buffer=False)

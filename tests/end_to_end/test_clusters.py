@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import time
 from pathlib import Path
 
@@ -108,9 +109,25 @@ def test_jobs_outlive_their_runner_and_are_waited_for(tmp_path, expected):
     workers = wait_for_attempts(root, runner, 2)
     os.kill(runner.pid, signal.SIGKILL)
     runner.communicate()
-    runner = start(root, {**plan, "executor": "local"})
+    runner = start(root, {**plan, "executor": "local", "slurm": {}})
     assert finish(runner)["statuses"] == {"ok": 8}
     started = [e for e in RunStore(root).ledger.read() if e["event"] == "start"]
     assert len(started) == len({e["run"] for e in started}) == 8, "nothing was begun twice"
     assert {e["pid"] for e in started} > workers
     assert digests(root) == expected
+
+
+@pytest.mark.parametrize("listening", [False, True])
+def test_a_ray_address_that_does_not_answer_is_a_sentence_within_seconds(tmp_path, listening):
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'pacebench[ray]'")
+    with socket.socket() as mute:
+        mute.bind(("127.0.0.1", 0))
+        if listening:
+            mute.listen()
+        address = f"127.0.0.1:{mute.getsockname()[1]}"
+        plan = {"cells": CELLS, "executor": "ray", "address": address}
+        began = time.monotonic()
+        _, error = start(tmp_path / "walks", plan).communicate(timeout=120)
+    assert f"--address {address}: no Ray cluster answers there" in error
+    # With time for the interpreter to start on a machine that is busy with other tests.
+    assert time.monotonic() - began < 20 + 20

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -102,13 +103,14 @@ class Walk:
     def _updates(self) -> dict[str, list[Any]]:
         count = len(self.steps)
         mean = self.returns.mean(axis=1)
+        others = [1.0] * (_dimension(self.cell.setup) - 1)
         return {
             "iteration": list(range(count)),
             "env_steps": self.steps,
             "episodes": [EPISODES] * count,
             "discarded": [0] * count,
-            "mean": [[float(m), 1.0] for m in mean],
-            "std": [[1.0, 1.0]] * count,
+            "mean": [[float(m), *others] for m in mean],
+            "std": [[1.0, *others]] * count,
             "theta": [None] * count,
             "step": ["performance"] * count,
             "case": ["interior"] * count,
@@ -125,6 +127,14 @@ class Walk:
             "accepted": [True] * count,
             "seconds": [time.perf_counter() % 1.0] * count,
         }
+
+
+def _dimension(setup: str) -> int:
+    if setup == "line":
+        return 2
+    from pacebench import envs
+
+    return envs.setup(setup).dim
 
 
 def _misbehave(options: dict[str, Any], seed: RunSeed, index: int) -> None:
@@ -148,6 +158,46 @@ def _misbehave(options: dict[str, Any], seed: RunSeed, index: int) -> None:
         time.sleep(3600)
     if fault == "once":
         _die_once(options["flag"])
+    if fault == "mute":
+        raise MuteError
+    if fault == "babble":
+        raise ValueError("\x1b[2J\ud800" + "x" * 10_000_000 + "\nand more")
+    if fault == "print":
+        _print_without_end()
+    if fault == "threads":
+        _start_threads()
+
+
+class MuteError(Exception):
+    """Cannot even say what it is."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+    __repr__ = __str__
+
+
+def _print_without_end() -> None:
+    """Writes a gibibyte, half through Python and half past it."""
+    line = "all work and no play " * 3 + "\n"
+    block = (line * 4096).encode()
+    for _ in range(2**29 // len(block)):
+        os.write(1, block)
+    for _ in range(2**29 // (len(line) * 4096)):
+        print(line * 4096, end="", file=sys.stderr)
+    raise ArithmeticError("said enough")
+
+
+def _start_threads() -> None:
+    """Starts threads that never end, until the machine seems to have no more of them."""
+    for _ in range(500):
+        threading.Thread(target=time.sleep, args=(3600,)).start()
+
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    threading.Thread.start = refuse  # type: ignore[method-assign]
+    threading.Thread(target=time.sleep).start()
 
 
 def _allocate_too_much() -> None:

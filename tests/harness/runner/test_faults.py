@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import time
 
 import pytest
 
+from pacebench.harness.errors import UserError
+from pacebench.harness.runner import process
+from tests.harness.runner.drive import start
 from tests.harness.runner.plans import (
     digests,
     launch_at,
@@ -23,6 +29,10 @@ FAULTS = [
     # Once in its batch and once alone.
     ("raise", "crashed-method", "ZeroDivisionError: a method's own mistake", 2),
     ("sys-exit", "crashed-method", "SystemExit: 3", 2),
+    ("mute", "crashed-method", "MuteError: it cannot say what is wrong", 2),
+    ("babble", "crashed-method", "ValueError: ?[2J?xxx", 2),
+    ("print", "crashed-method", "ArithmeticError: said enough", 2),
+    ("threads", "crashed-method", "RuntimeError: can't start new thread", 2),
     # Once, and twice more.
     ("exit", "crashed-infrastructure", "exited with code 1", 3),
     ("segfault", "crashed-infrastructure", "killed by SIGSEGV", 3),
@@ -51,7 +61,8 @@ def test_each_fault_gives_its_status_and_message(faulty_study, fault, status, me
     # The failure is told, with the last lines of the run's log.
     log = store.log_path(guilty).read_text()
     told = "\n".join(heard.texts)
-    assert f"about to have the fault: {fault}" in log
+    assert f"about to have the fault: {fault}" in log or fault in ("print", "babble")
+    assert len(log) < 500_000
     assert f"run {guilty}: {status}" in told
     assert log.splitlines()[-1] in told
 
@@ -60,7 +71,7 @@ def test_the_rest_of_the_study_finishes(faulty_study):
     summary, store, _ = faulty_study
     faults = {(fault, 1) for fault, *_ in FAULTS}
     others = [value for key, value in statuses(store).items() if key not in faults]
-    assert others == [("ok", "")] * 8
+    assert others == [("ok", "")] * (len(FAULTS) + 2)
     assert summary.complete
     assert summary.unresolved == 4
     assert not list((store.root / "leases").iterdir())
@@ -123,3 +134,41 @@ def test_a_training_function_that_cannot_be_imported_is_no_method_failure(launch
     _, store, heard = launch(plan_cell(seeds=1), train="tests.harness.runner.substitutes:absent")
     assert statuses(store)["walk", 0][0] == "crashed-infrastructure"
     assert "cannot be imported" in "\n".join(heard.texts)
+
+
+def test_a_worker_that_prints_without_end_does_not_fill_the_disk(launch, tmp_path):
+    """Looked at from outside while it prints."""
+    root = tmp_path / "walks"
+    cell = {"label": "loud", "seeds": 1, "fault": "print", "indices": [0]}
+    runner = start(root, {"cells": [cell], "workers": 1})
+    largest = 0
+    while runner.poll() is None:
+        for path in root.glob("attempts/*.log"):
+            with contextlib.suppress(OSError):
+                largest = max(largest, path.stat().st_size)
+        time.sleep(0.01)
+    assert json.loads(runner.communicate()[0])["statuses"] == {"crashed-method": 1}
+    assert 0 < largest <= 2**20
+
+
+def test_what_a_worker_says_before_its_first_task_is_shown(launch, monkeypatch, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\nif 'pacebench.harness.runner.child' in ' '.join(sys.orig_argv):\n"
+        "    sys.stderr.write('the library is broken\\n')\n    import os; os._exit(7)\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ['PYTHONPATH']}")
+    _, store, heard = launch(plan_cell(seeds=1))
+    told = "\n".join(heard.texts)
+    said = "the worker exited with code 7 without a result: the library is broken"
+    assert said in told
+    assert "the library is broken" in store.log_path(run_id_of(store, "walk", 0)).read_text()
+    assert statuses(store)["walk", 0] == ("crashed-infrastructure", said)
+
+
+def test_a_machine_that_starts_no_process_is_a_sentence(launch, monkeypatch):
+    def refuse(*_: object, **__: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(process.subprocess, "Popen", refuse)
+    with pytest.raises(UserError, match=r"no worker process can be started .*unavailable"):
+        launch(plan_cell(seeds=1))

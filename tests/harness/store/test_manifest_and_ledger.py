@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tracemalloc
 from itertools import chain
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from pacebench.harness.errors import UserError
 from pacebench.harness.store.ledger import Ledger
 from pacebench.harness.store.manifest import NAME
+from pacebench.harness.store.reading import BadFileError
 from pacebench.harness.store.store import RunStore
 from tests.harness.runner.plans import plan_cell
 
@@ -111,3 +113,35 @@ def test_runs_examined_on_other_contexts_are_not_mixed(store):
     with pytest.raises(UserError, match="evaluated on other held-out contexts"):
         store.extend_manifest("walks", {}, cells, {name: "another"})
     assert store.manifest() == first
+
+
+def test_a_long_ledger_is_read_line_by_line(tmp_path):
+    ledger = Ledger(tmp_path)
+    ledger.append("start", run="abc", attempt="x")
+    line = ledger.path.read_bytes()
+    ledger.path.write_bytes(line * 20_000)
+    size = ledger.path.stat().st_size
+    tracemalloc.start()
+    assert sum(1 for _ in ledger.entries()) == 20_000
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < size / 10
+
+
+def test_lines_that_are_no_json_are_left_out_and_counted(tmp_path):
+    ledger = Ledger(tmp_path)
+    ledger.append("one")
+    with open(ledger.path, "ab") as file:
+        file.write(b'{"event": "cut sh\n' + b"[" * 100_000 + b"\n\xff\xfe\n")
+    ledger.append("two")
+    assert [entry["event"] for entry in ledger.read()] == ["one", "two"]
+    assert ledger.unreadable == 3
+
+
+def test_a_line_of_json_that_is_no_entry_is_refused_with_its_number(tmp_path):
+    ledger = Ledger(tmp_path)
+    ledger.append("one")
+    with open(ledger.path, "ab") as file:
+        file.write(b'{"event": "finish", "time": "2026-01-01T00:00:00+00:00"}\n')
+    with pytest.raises(BadFileError, match=r"a line 2 that is no entry .*'finish' without 'run'"):
+        ledger.read()

@@ -124,13 +124,14 @@ def test_two_workers_one_killed_exact_trial_count(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_pure_noise_canary(tmp_path: Path) -> None:
     """With nothing to find the search looks good, fresh seeds do not, and evaluation is fair."""
-    summary = run(tmp_path, "noise", curricula=["spgl"], replicates=6, trials=4)
+    summary = run(tmp_path, "noise", curricula=["spgl"], replicates=12, trials=4)
     gaps = [search.optimism for search in summary.record.searches]
-    # The best of four means of three uniform draws exceeds 0.5 by 0.17 on average.
+    # The best of four means of three uniform draws exceeds 0.5 by 0.17 on average. Twelve searches
+    # show it with a probability of 0.94, six with 0.72; the draws change with the cells' digests.
     error = statistics.stdev(gaps) / len(gaps) ** 0.5
     assert statistics.fmean(gaps) > 2 * error
     tuned = load_study(summary.study_file)
-    assert sum(entry.tuned is not None for entry in tuned.curricula) == 6
+    assert sum(entry.tuned is not None for entry in tuned.curricula) == 12
     folder = tmp_path / "evaluated"
     run_study(
         tuned, results=folder, options=RunOptions(train=f"{HERE}:noise", workers=2, share=False)
@@ -141,6 +142,6 @@ def test_pure_noise_canary(tmp_path: Path) -> None:
     anchors = envs.setup("point-mass-2").anchors
     assert anchors is not None
     scores = np.array([anchors.normalise(mean) for mean in means])
-    assert len(scores) == 6 * 3
-    # U(0, 1) draws: standard error 0.29/√18; four of them make a false alarm a rarity.
+    assert len(scores) == 12 * 3
+    # U(0, 1) draws: standard error 0.29/√36; four of them make a false alarm a rarity.
     assert abs(scores.mean() - 0.5) < 4 * 0.289 / len(scores) ** 0.5
