@@ -160,6 +160,9 @@ class ComparisonResult:
             text += "; this rests on a t-test, because the range of this score is not known"
         elif self.verdict is Verdict.UNDECIDED and self.model_verdict is not Verdict.UNDECIDED:
             text += f"; a t-test would already say “{self.model_verdict}”{self._trust()}"
+        p, alpha = self.permutation_p, asked.alpha
+        if self.verdict in (Verdict.BETTER, Verdict.WORSE) and p is not None and p > alpha:
+            text += f"; a permutation test alone would not say so (p = {p:.3g})"
         return f"{text}." if self.confirmatory else f"Exploratory: {text[0].lower()}{text[1:]}."
 
     def progress(self, most: int) -> str:

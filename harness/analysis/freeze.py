@@ -48,6 +48,7 @@ class Version:
         dirty: Whether the code had been changed since that revision.
         elsewhere: Runs of the plan that other studies in the same folder had finished. Taken over
             or made again, they are the same to the last digit.
+        analysis: Hash of the code that turns runs into verdicts; empty in early plans.
     """
 
     frozen: FrozenPlan
@@ -57,6 +58,7 @@ class Version:
     revision: str | None
     dirty: bool | None
     elsewhere: int = 0
+    analysis: str = ""
 
     @property
     def known(self) -> int:
@@ -229,6 +231,7 @@ def freeze(study: Study, folder: Path | None = None, *, amend: str | None = None
         revision=revision,
         dirty=dirty,
         elsewhere=_elsewhere(study, folder, finished),
+        analysis=analysis_code(),
     )
     frozen = PlanHistory((*(known.versions if known else ()), version))
     plain = [{**asdict(v), "frozen": v.frozen.to_dict()} for v in frozen.versions]
@@ -299,6 +302,14 @@ def _refusal(study: Study, found: Sequence[Deviation]) -> UserError:
         *(change.sentence() for change in found[:_MOST_CHANGES]),
         *((f"{more} further values changed.",) if more > 0 else ()),
     )
+
+
+def analysis_code() -> str:
+    """Returns a hash of the sources of `harness.statistics` and `harness.analysis`."""
+    home = Path(__file__).parents[1]
+    files = sorted(p for room in ("statistics", "analysis") for p in (home / room).glob("*.py"))
+    named = b"".join(f"{p.parent.name}/{p.name}\0".encode() + p.read_bytes() for p in files)
+    return sha256(named)
 
 
 def _elsewhere(study: Study, folder: Path, here: set[str]) -> int:

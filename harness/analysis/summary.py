@@ -37,6 +37,7 @@ class Summary:
         seconds: Estimated wall-clock time with `workers` processes, None if not asked for.
         fewest: Seeds that the clearest possible difference takes, and two arms that never differ,
             for the question with the least weight; None where nothing is compared.
+        adaptive: Whether fewer seeds may do, so that the figures are the most it can take.
     """
 
     study: str
@@ -48,6 +49,7 @@ class Summary:
     workers: int
     seconds: float | None
     fewest: tuple[int, int | None] | None
+    adaptive: bool
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the plan as plain JSON-able values."""
@@ -75,7 +77,8 @@ class Summary:
                 "–" if cell.cpu_seconds is None else duration(cell.cpu_seconds),
             )
         yield table
-        yield Text(f"{self.runs:,} runs, {self.env_steps:,} environment steps.")
+        most = "At most " if self.adaptive else ""
+        yield Text(f"{most}{self.runs:,} runs, {self.env_steps:,} environment steps.")
         if self.seconds is not None:
             processes = f"{self.workers} process{'es' if self.workers > 1 else ''}"
             yield Text(f"About {duration(self.seconds)} on this machine with {processes}.")
@@ -123,5 +126,6 @@ def summarise(study: Study, *, estimate: bool = True, workers: int | None = None
         comparisons=len(asked),
         workers=workers,
         seconds=sum(known) / workers if known else None,
+        adaptive=study.seeds.adaptive,
         fewest=fewest_seeds(asked, study.statistics.smallest_effect) if asked else None,
     )

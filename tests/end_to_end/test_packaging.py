@@ -76,7 +76,7 @@ def test_shipped_studies_are_found_by_name_from_an_empty_folder(site: Path, tmp_
     command = (sys.executable, "-m", "pacebench.harness", "check", "quick", "--no-estimate")
     done = _run(*command, cwd=tmp_path, PYTHONPATH=str(site))
     assert done.returncode == 0, done.stderr
-    assert "30 runs" in done.stdout
+    assert "At most 90 runs" in done.stdout
     missing = _run(*command[:-2], "quikc", cwd=tmp_path, PYTHONPATH=str(site))
     assert missing.returncode == 2
     assert "no such file" in missing.stderr

@@ -117,7 +117,7 @@ def test_check_shows_cells_runs_and_what_can_be_detected() -> None:
     done = _pacebench("check", "studies/quick.yaml", "--no-estimate", "--json")
     assert done.returncode == 0, done.stderr
     plan = json.loads(done.stdout)
-    assert [cell["curriculum"] for cell in plan["cells"]] == ["default", "spdl-sqp", "spgl"]
+    assert [cell["curriculum"] for cell in plan["cells"]] == ["default", "initial", "spgl"]
     assert plan["runs"] == sum(cell["runs"] for cell in plan["cells"])
     assert plan["env_steps"] == sum(cell["env_steps"] for cell in plan["cells"])
     clear, equal = plan["fewest"]

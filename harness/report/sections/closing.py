@@ -151,6 +151,13 @@ def _plan(data: ReportData) -> Iterator[doc.Block]:
         )
         yield doc.Text(amendment.reason)
         yield doc.Listing([change.sentence() for change in amendment.changes])
+    if frozen.early:
+        yield doc.Text(
+            "It was frozen under an early rule of verdicts (Welch's t, Holm's correction); the "
+            "verdicts here follow the present one, for the same questions."
+        )
+    elif frozen.versions[-1].analysis != freeze.analysis_code():
+        yield doc.Text("The code of the analysis has changed since the plan was frozen.")
     silent = freeze.undeclared(frozen, data.declared, data.runs)
     if silent:
         yield doc.Heading("Deviations that were not declared")
