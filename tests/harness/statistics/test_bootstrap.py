@@ -43,7 +43,8 @@ def test_percentile_interval_is_rliables_on_the_same_draws(name: str) -> None:
     ends = rliable_adapter.interval(
         scores, lambda x: np.array([function(x)]), np.random.default_rng(5), resamples=500
     )
-    ours = intervals.percentile(scores, [name], np.random.default_rng(5), resamples=500)[name]
+    values = bootstrap.resample(scores.matrix, [name], 500, np.random.default_rng(5))[name]
+    ours = intervals.from_distribution(scores, name, values, intervals.PERCENTILE)
     assert ours.estimate == function(scores.matrix)
     assert (ours.low, ours.high) == pytest.approx(tuple(ends[:, 0]), abs=1e-12)
 
@@ -72,7 +73,7 @@ def test_the_global_generator_is_left_alone_by_us_and_not_by_rliable() -> None:
     scores = _scores()
     before = np.random.get_state()[1].copy()  # noqa: NPY002
     rng = np.random.default_rng(0)
-    intervals.percentile(scores, NAMES, rng, resamples=50)
+    bootstrap.resample(scores.matrix, NAMES, 50, rng)
     rliable_adapter.interval(scores, lambda x: np.array([x.mean()]), rng, resamples=20)
     rliable_adapter.pair_interval(scores, scores, rliable_adapter.improvement, rng, resamples=20)
     assert (np.random.get_state()[1] == before).all()  # noqa: NPY002

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from pacebench.harness.errors import UserError
-from pacebench.harness.statistics.scores import RunScore, Scores, aligned, require_replication
+from pacebench.harness.statistics.scores import Scores, aligned, require_replication
 
 
 def test_episodes_cannot_pass_for_runs() -> None:
-    episodes = [RunScore("a", seed, value) for seed in (0, 1) for value in (1.0, 2.0, 3.0)]
-    with pytest.raises(UserError, match="training run"):
-        Scores.from_runs("m", episodes)
-    with pytest.raises(UserError, match="hold a seed twice"):
+    with pytest.raises(UserError, match="hold a seed twice; the unit is the training run"):
         Scores("m", ("a",), (0, 0, 1), np.ones((3, 1)))
 
 
@@ -40,14 +35,11 @@ def test_values_that_are_not_finite_are_refused(bad: float) -> None:
 def test_ragged_input_is_refused() -> None:
     with pytest.raises(UserError, match="ragged"):
         Scores("m", ("a", "b"), (0, 1), [[1.0, 2.0], [3.0]])  # type: ignore[arg-type]
-    runs = [RunScore("a", 0, 1.0), RunScore("a", 1, 2.0), RunScore("b", 0, 1.0)]
-    with pytest.raises(UserError, match="'b' has no run with seed 1"):
-        Scores.from_runs("m", runs)
 
 
 def test_empty_and_repeated_tasks_are_refused() -> None:
     with pytest.raises(UserError, match="empty"):
-        Scores.from_runs("m", [])
+        Scores.single_task("m", [])
     with pytest.raises(UserError, match="task twice"):
         Scores("m", ("a", "a"), (0, 1), np.ones((2, 2)))
 
@@ -59,15 +51,6 @@ def test_the_matrix_cannot_be_changed() -> None:
     assert scores.matrix[0, 0] == 1
     with pytest.raises(ValueError, match="read-only"):
         scores.matrix[0, 0] = 2
-
-
-@given(st.permutations(range(6)))
-def test_the_order_of_runs_does_not_matter(order: list[int]) -> None:
-    runs = [RunScore(task, seed, 10.0 * seed + ord(task)) for seed in range(3) for task in "ab"]
-    scores = Scores.from_runs("m", [runs[i] for i in order])
-    assert scores.seeds == (0, 1, 2)
-    assert scores.tasks == ("a", "b")
-    np.testing.assert_array_equal(scores.matrix, [[97, 98], [107, 108], [117, 118]])
 
 
 def test_alignment_follows_names_not_positions() -> None:
