@@ -76,3 +76,14 @@ def _lint(folder: Path) -> int:
     )
     assert "Contracts:" in done.stdout, done.stdout + done.stderr
     return done.returncode
+
+
+def test_no_two_public_types_share_a_name() -> None:
+    places: dict[str, list[str]] = {}
+    for room in ("curricula", "envs", "harness"):
+        for path in sorted((ROOT / room).rglob("*.py")):
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            for node in tree.body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}

@@ -16,7 +16,7 @@ def freeze(
     ] = None,
     results: Annotated[Path, typer.Option(help="Where results are kept.")] = Path("results"),
 ) -> None:
-    """Freeze a study's plan before it runs: estimands, comparisons, effect, seeds, looks, anchors.
+    """Freeze a study's plan before it runs: questions, levels, effect, ranges, seeds, anchors.
 
     A frozen study that has changed is refused by `run` until the change is declared.
 

@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 from pydantic import Field, PlainSerializer
 
+from pacebench.harness.analysis.scores import target_episodes
 from pacebench.harness.overhead.findings import (
     Ratio,
     StoredRecord,
@@ -167,8 +168,7 @@ def _train(curriculum: str, index: int, settings: Settings) -> TrainingRun:
     seed = RunSeed(root=settings.seed, role=StudyRole.EVALUATE, index=index)
     watch = Watch()
     [result] = train(cell, [seed])
-    rows = pd.DataFrame(result.evaluations)
-    judged = rows[(rows["distribution"] == "target") & (rows["policy"] == "deterministic")]
+    judged = target_episodes(pd.DataFrame(result.evaluations))
     curve = judged.groupby("step")[["return", "success"]].mean()
     updates = result.updates
     return TrainingRun.model_validate(

@@ -46,8 +46,8 @@ def verdicts(data: ReportData) -> doc.Section:
     family = _family(data)
     said = data.study.statistics
     lead = (
-        f"{words.capital(words.plural(len(family), 'question'))} of {_measures(family)} share "
-        f"α = {said.alpha:.3g}: all their verdicts, at every look at the data, are right together "
+        f"{words.plural(len(family), 'question')} of {_measures(family)} with α = "
+        f"{said.alpha:.3g} among them: all verdicts, at every look at the data, are right together "
         f"with probability {1 - said.alpha:.3g} at least, whatever the shape of the scores. A "
         f"verdict is where the interval lies: above or below 0, or inside ± the smallest effect of "
         f"interest ({said.smallest_effect:g} of normalised score). Everything else in this report "

@@ -68,8 +68,8 @@ def accounting(data: ReportData) -> doc.Section:
     )
     caption = (
         "Diverged, timed-out and method-crashed runs score the declared floor. Runs lost to the "
-        "machine or missing are unknown: they bound the estimates from both sides and block a "
-        "verdict they could turn."
+        "machine are unknown: they count as the best and as the worst they could be. A missing "
+        "run ends the seeds that its comparisons count."
     )
     tables = [Table("accounting", "", caption, columns, rows)]
     if (runs["status"] != "ok").any():

@@ -155,7 +155,7 @@ def _choices(searches: list[SearchRecord]) -> Table:
         f"on {fresh} fresh tuning seeds; their difference is the optimism gap. “Chosen” and "
         "“own” are the re-ranked choice and the study's own configuration on those seeds; the gain "
         "has the standard error of paired differences, and is itself the best of a few. "
-        "Importance: PED-ANOVA's share of the scores' variation.",
+        "Importance for reaching the best trials, by PED-ANOVA.",
         (
             *CELL,
             Column("search", "search", number=True),

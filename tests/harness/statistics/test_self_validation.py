@@ -283,7 +283,7 @@ def _scores(case: Case, sets: int, seed: int = 10) -> dict[str, FloatArray]:
 
 
 @pytest.mark.parametrize("name", CASES)
-@sizes(400, 20_000)
+@sizes(400, 10_000)
 def test_any_wrong_claim_of_a_study_is_rarer_than_alpha(name: str, sets: int) -> None:
     case = CASES[name]
     means = {label: mean for label, (_, mean) in case[1].items()}
@@ -291,7 +291,7 @@ def test_any_wrong_claim_of_a_study_is_rarer_than_alpha(name: str, sets: int) ->
     assert rate <= ALPHA + slack(ALPHA, sets)
 
 
-@sizes(400, 10_000)
+@sizes(400, 4_000)
 def test_the_rules_it_replaces_break_the_promise(sets: int) -> None:
     """The same looks with t-tests; and every question at the whole of α."""
     case = CASES["equal means, one arm fails in 1 run of 10"]
@@ -315,7 +315,7 @@ def test_the_rules_it_replaces_break_the_promise(sets: int) -> None:
     assert any_wrong(asked, many, means, [ALPHA] * 20) > 2 * ALPHA
 
 
-@sizes(400, 10_000)
+@sizes(400, 4_000)
 def test_a_comparison_chosen_after_the_data_breaks_the_promise(sets: int) -> None:
     """Why comparisons are declared: of twenty arms, the two furthest apart get all of α."""
     rng = np.random.default_rng(12)
@@ -327,7 +327,7 @@ def test_a_comparison_chosen_after_the_data_breaks_the_promise(sets: int) -> Non
     assert any_wrong(asked, scores, {"a": 50.0, "b": 50.0}) > 2 * ALPHA
 
 
-@sizes(400, 10_000)
+@sizes(400, 4_000)
 def test_two_copies_of_a_tuned_method_are_not_told_apart(sets: int) -> None:
     """Each picks the best of ten configurations by three seeds; fresh seeds judge the choice.
 
