@@ -115,7 +115,7 @@ class ComparisonResult:
         lost: Runs of either arm that the machine lost; they entered as best and as worst.
         clipped: Runs whose score was clipped to the range.
         hidden: Largest failure rate that the seeds leave plausible, by label that never failed.
-        wealth: Log-wealth against no difference after every seed, lost runs at their worst.
+        wealth: Log-wealth against no difference after every seed.
         improvement: P(a run of the first beats one of the second), ties half.
         percentile: The bootstrap interval of the difference that other papers print.
         percentile_improvement: The same of the probability of improvement.
@@ -156,7 +156,12 @@ class ComparisonResult:
         small = shown is not None and max(abs(shown.low), abs(shown.high)) < self.effect
         text = claim(self.verdict, asked.a, asked.b, where, self.measure, self.effect, small=small)
         text += f" ({evidence(shown)})"
-        if self.interval is None and self.model is not None:
+        if self.interval is None and self.lost:
+            text += (
+                f"; {self.lost} runs were lost to the machine, and without a known range of this "
+                "score they could have been anything"
+            )
+        elif self.interval is None and self.model is not None:
             text += "; this rests on a t-test, because the range of this score is not known"
         elif self.verdict is Verdict.UNDECIDED and self.model_verdict is not Verdict.UNDECIDED:
             text += f"; a t-test would already say “{self.model_verdict}”{self._trust()}"
@@ -225,7 +230,9 @@ def compare(table: ScoreTable, question: Question, *, confirmatory: bool) -> Com
     effect = table.smallest_effect(q.estimand, q.scope)
     interval, wealth = _from_range(pairs, q.alpha)
     model = _from_model(pairs, q.alpha)
-    verdict = judge(interval if pairs.bounds is not None else model, effect)
+    # Without a range nothing is known of what lost runs could have scored.
+    decides = model if pairs.bounds is None and not pairs.lost else interval
+    verdict = judge(decides, effect)
     further = _further(table, q)
     return ComparisonResult(
         question=q,
@@ -264,7 +271,9 @@ def _from_range(pairs: Paired, alpha: float) -> tuple[Interval | None, Wealth | 
         runs=len(pairs.x),
         tasks=pairs.x.shape[1],
     )
-    return interval, difference_log_wealth(worst, half)
+    # Each side bets against the case that suits it least, as the ends of the interval do.
+    above, below = difference_log_wealth(worst, half).above, difference_log_wealth(best, half).below
+    return interval, Wealth(above, below)
 
 
 def _from_model(pairs: Paired, alpha: float) -> Interval | None:

@@ -186,6 +186,11 @@ def _simulate(
     half = bounds[1] - bounds[0]
     x, y = (np.clip(draw((SEQUENCES, limit), rng), *bounds) for draw in draws)
     effect = table.smallest_effect(q.estimand, q.scope)
+    if effect >= half:
+        raise UserError(
+            f"statistics.smallest_effect: {effect:g} is the whole range of {q.estimand} on "
+            f"'{q.scope}'; lower it."
+        )
     at_zero = difference_log_wealth(x - y, half)
     above, below = (seeds_until(side, q.alpha) for side in at_zero)
     inside = np.maximum(

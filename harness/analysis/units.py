@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from pacebench.harness.analysis.scores import MEASURED, MISSING, SCORES, UNRESOLVED
+from pacebench.harness.records import Status
 from pacebench.harness.study.models import Comparison, CurriculumEntry, Study, Tuned
 
 # Fewer independent searches than this say nothing about searching.
@@ -60,7 +61,9 @@ class Units:
         known = grouped["how"].agg(lambda how: (how != UNRESOLVED).all()).to_numpy(dtype=bool)
         units.loc[~known, list(SCORES)] = np.nan
         units["how"] = np.where(known, MEASURED, UNRESOLVED)
-        units["status"] = np.where(known, "ok", MISSING)
+        waiting = grouped["status"].agg(lambda s: (s == MISSING).any()).to_numpy(dtype=bool)
+        lost = np.where(waiting, MISSING, Status.INFRASTRUCTURE.value)
+        units["status"] = np.where(known, "ok", lost)
         units.loc[units["steps_to_threshold"] >= budget, "steps_to_threshold"] = np.nan
         return pd.concat([self._untouched(runs), units], ignore_index=True)
 
@@ -110,8 +113,11 @@ def _one_entry_per_method(study: Study) -> Study:
     said = study.statistics
     pairs = said.comparisons
     if not isinstance(pairs, str):
-        renamed = {tuple(names[label] for label in c.pair): c.weight for c in pairs}
-        pairs = tuple(Comparison(pair=pair, weight=w) for pair, w in renamed.items())
+        weights: dict[tuple[str, str], float] = {}
+        for declared in pairs:
+            pair = (names[declared.pair[0]], names[declared.pair[1]])
+            weights[pair] = weights.get(pair, 0.0) + declared.weight
+        pairs = tuple(Comparison(pair=pair, weight=w) for pair, w in weights.items())
     update = {"control": names[study.control], "comparisons": pairs}
     statistics = said.model_copy(update=update)
     return study.model_copy(update={"curricula": tuple(entries.values()), "statistics": statistics})

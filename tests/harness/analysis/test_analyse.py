@@ -362,7 +362,6 @@ def test_lost_runs_that_cannot_turn_a_verdict_do_not_block_it() -> None:
     assert found.runs == 29
 
 
-@pytest.mark.xfail(reason="the model's interval leaves lost runs out, and decides alone here")
 def test_lost_runs_without_a_range_decide_nothing() -> None:
     table = score_table(draw({"default": 30, "spgl": 60}, 20), bounded=False)
     whole = first(table)
@@ -373,7 +372,6 @@ def test_lost_runs_without_a_range_decide_nothing() -> None:
     assert lost.verdict is Verdict.UNDECIDED
 
 
-@pytest.mark.xfail(reason="the wealth of both sides has lost runs at the first arm's worst")
 def test_the_wealth_that_is_shown_agrees_with_the_verdict() -> None:
     table = score_table({"default": np.full(40, 60.0), "spgl": np.full(40, 50.0)})
     table = lose(table, "spgl", range(0, 40, 2), "crashed-infrastructure")
