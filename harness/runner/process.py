@@ -35,18 +35,24 @@ class WorkerProcess:
         self._results, write_end = os.pipe()
         os.set_blocking(self._results, False)
         self._output = WorkerOutput()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "pacebench.harness.runner.child", str(write_end)],
-            stdin=subprocess.PIPE,
-            stdout=self._output.write_end,
-            stderr=self._output.write_end,
-            pass_fds=(write_end,),
-            env=threads.environment(),
-            # Ctrl-C in a terminal goes to the whole group; only the runner is to hear it.
-            start_new_session=True,
-        )
-        os.close(write_end)
-        os.close(self._output.write_end)
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "pacebench.harness.runner.child", str(write_end)],
+                stdin=subprocess.PIPE,
+                stdout=self._output.write_end,
+                stderr=self._output.write_end,
+                pass_fds=(write_end,),
+                env=threads.environment(),
+                # Ctrl-C in a terminal goes to the whole group; only the runner is to hear it.
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(self._results)
+            self._output.close()
+            raise
+        finally:
+            os.close(write_end)
+            os.close(self._output.write_end)
         self._watched = psutil.Process(self._process.pid)
         self._buffer = b""
         self._started: float | None = None
