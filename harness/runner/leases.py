@@ -54,7 +54,7 @@ def machine() -> str:
     return f"{hostname()} {boot} {space}"
 
 
-class Facts(BaseModel):
+class LeaseFacts(BaseModel):
     """What an owner wrote about itself; further keys are kept as they are.
 
     Attributes:
@@ -108,7 +108,7 @@ class Holder:
 
     run_id: str
     generation: int
-    facts: Facts
+    facts: LeaseFacts
     steps: int
     fresh: int
     beat: float
@@ -285,11 +285,11 @@ class Leases:
 
     def _read(self, run_id: str, generation: int) -> Holder | None:
         path = self.folder / f"{run_id}.{generation}"
-        facts, steps, fresh = Facts(), 0, 0
+        facts, steps, fresh = LeaseFacts(), 0, 0
         try:
             state = os.lstat(path)
             head, _, tail = read_file(path, _LARGEST).partition(b"\n")
-            facts = Facts.model_validate(parse_json(head, path))
+            facts = LeaseFacts.model_validate(parse_json(head, path))
             steps, fresh = (int(n) for n in (tail[:_WIDTH], tail[_WIDTH:]) if n.isdigit())
         except FileNotFoundError:
             return None
@@ -354,7 +354,7 @@ def process_birth(pid: int) -> float:
     return born
 
 
-def _alive(facts: Facts) -> bool:
+def _alive(facts: LeaseFacts) -> bool:
     if facts.pid is None:
         return True  # It does not say who it is, so it expires by time.
     try:

@@ -35,23 +35,30 @@ class WorkerProcess:
         self._results, write_end = os.pipe()
         os.set_blocking(self._results, False)
         self._output = WorkerOutput()
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "pacebench.harness.runner.child", str(write_end)],
-            stdin=subprocess.PIPE,
-            stdout=self._output.write_end,
-            stderr=self._output.write_end,
-            pass_fds=(write_end,),
-            env=threads.environment(),
-            # Ctrl-C in a terminal goes to the whole group; only the runner is to hear it.
-            start_new_session=True,
-        )
-        os.close(write_end)
-        os.close(self._output.write_end)
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "pacebench.harness.runner.child", str(write_end)],
+                stdin=subprocess.PIPE,
+                stdout=self._output.write_end,
+                stderr=self._output.write_end,
+                pass_fds=(write_end,),
+                env=threads.environment(),
+                # Ctrl-C in a terminal goes to the whole group; only the runner is to hear it.
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(self._results)
+            self._output.close()
+            raise
+        finally:
+            os.close(write_end)
+            os.close(self._output.write_end)
         self._watched = psutil.Process(self._process.pid)
         self._buffer = b""
         self._started: float | None = None
         self._submitted = self._looked = 0.0
         self._stopped: float | None = None
+        self._stop_wanted = False
 
     @property
     def pid(self) -> int:
@@ -67,7 +74,7 @@ class WorkerProcess:
         assert self.attempt is None
         assert self._process.stdin is not None
         self.attempt, self._started, self._submitted = attempt, None, time.monotonic()
-        self._looked, self._stopped = 0.0, None
+        self._looked, self._stopped, self._stop_wanted = 0.0, None, False
         self._output.begin(Path(attempt.root) / attempt.log)
         # A process that died in the meantime is noticed by `check`.
         with contextlib.suppress(OSError):
@@ -80,6 +87,8 @@ class WorkerProcess:
         for message in self._messages():
             if "started" in message:
                 self._started = time.monotonic()
+                if self._stop_wanted:
+                    self.stop()
             else:
                 return self._end(AttemptOutcome.model_validate(message["outcome"]))
         if self._process.poll() is not None:
@@ -131,6 +140,10 @@ class WorkerProcess:
 
     def stop(self) -> None:
         """Asks for a stop at the next checkpoint."""
+        # A process that is still starting cannot hear the signal yet: it would die of it.
+        self._stop_wanted = self._started is None
+        if self._stop_wanted:
+            return
         with contextlib.suppress(OSError):
             self._process.send_signal(signal.SIGTERM)
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from pacebench.harness.records import Status
-from pacebench.harness.runner.leases import EXPIRY, Holder, Leases
+from pacebench.harness.runner.leases import EXPIRY, MISSED_BEATS, Holder, Leases
 from pacebench.harness.store.checkpoints import checkpointed_steps
 from pacebench.harness.store.manifest import Manifest
 from pacebench.harness.store.runs import BadRunError
@@ -171,7 +171,7 @@ def look(store: RunStore, manifest: Manifest) -> tuple[Snapshot, dict[str, str]]
     live = {
         run_id: holder
         for run_id, holder in Leases(store.root).live().items()
-        if time.time() - holder.beat < EXPIRY
+        if time.time() - holder.beat < max(EXPIRY, MISSED_BEATS * holder.facts.heartbeat)
     }
     rest = [e.run_id for e in manifest.current() if e.run_id not in statuses.keys() | live.keys()]
     return take(manifest, statuses, live, read_saved(store, rest)), bad

@@ -12,6 +12,7 @@ import pytest
 
 from pacebench.harness.store.store import RunStore
 from tests.end_to_end.torment import torment
+from tests.end_to_end.torture import EXPIRY, FAULTS, Torture, small_disk
 from tests.harness.runner.drive import start
 from tests.harness.runner.plans import REPOSITORY, digests, launch_at, plan_cell
 
@@ -52,6 +53,41 @@ def test_a_study_survives_kills_at_random_moments(tmp_path, kills, monkeypatch):
     assert digests(root) == digests(whole.root)
     assert recorded_bytes(root) == recorded_bytes(whole.root)
     assert_nothing_left(root)
+
+
+@pytest.mark.slow
+def test_a_study_survives_everything_at_once(tmp_path, monkeypatch):
+    """Thirty faults and more, up to three runners; the records equal those of a quiet run."""
+    cells = [{"label": f"c{i}", "seeds": 1, "points": 6, "seconds": 0.2, "x": i} for i in range(36)]
+    limits = {"heartbeat": 0.1, "expiry": EXPIRY}
+    flag = tmp_path / "full"
+    monkeypatch.setenv("WALK_DISK_FULL", str(flag))
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+    with small_disk(tmp_path / "disk", flag) as fill:
+        root = tmp_path / "disk" / "walks"
+
+        def begin(clock: float) -> subprocess.Popen[str]:
+            return start(root, {"cells": cells, "workers": 2, "limits": limits, "clock": clock})
+
+        torture = Torture(begin, root, fill, np.random.default_rng(2026))
+        torture.run()
+        assert torture.counts == FAULTS
+        assert torture.counts.total() >= 30
+        monkeypatch.setenv("WALK_AT_ONCE", "1")
+        planned = [plan_cell(**cell) for cell in cells]
+        summary, whole, _ = launch_at(tmp_path / "whole" / "walks", *planned, workers=2)
+        assert summary.statuses == {"ok": len(cells)}
+        expected = digests(whole.root)
+        wrong = {run_id for run_id, found in digests(root).items() if found != expected[run_id]}
+        told = ("time", "event", "run", "runs", "pid", "ending", "status", "reason", "generation")
+        diary = [
+            " ".join(f"{key}={entry[key]}" for key in told if key in entry)
+            for entry in RunStore(root).ledger.entries()
+            if entry.get("run") in wrong or wrong & {*entry.get("runs", ())}
+        ]
+        assert not wrong, "\n".join(diary)
+        assert recorded_bytes(root) == recorded_bytes(whole.root)
+        assert_nothing_left(root)
 
 
 STUDY = """

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pacebench.harness.runner.leases import Holder, Leases
+from pacebench.harness.runner.leases import Holder, Leases, machine
 from pacebench.harness.runner.policy import RETRIES
 
 Start = Callable[[], "subprocess.Popen[str]"]
@@ -40,39 +40,43 @@ def torment(
         if runner.poll() is not None:
             said = runner.communicate()
             raise AssertionError(f"it ended after {counts.total()} kills: {said}")
-        victims = _workers(root)
+        victims = workers(root)
         if not victims:
             continue
-        fit = [pid for pid, held in victims.items() if _may_fail(held, failures)]
+        fit = [pid for pid, held in victims.items() if may_fail(held, failures)]
         if fate[counts.total()] == "runner":
-            _kill(runner.pid)
+            kill(runner.pid)
             runner.communicate()
             counts["runner"] += 1
             runner = start()
         elif fit:
             pid = int(rng.choice(fit))
-            _kill(pid)
+            kill(pid)
             counts["worker"] += 1
             failures.update(holder.run_id for holder in victims[pid])
             # Until the runner has noticed, there is no worker that could be killed again.
-            while pid in _workers(root):
+            while pid in workers(root):
                 time.sleep(0.01)
     _, error = runner.communicate(timeout=600)
     assert runner.returncode == 0, error
     return counts
 
 
-def _may_fail(held: list[Holder], failures: Counter[str]) -> bool:
+def may_fail(held: list[Holder], failures: Counter[str]) -> bool:
+    """Says whether none of these runs has failed as often as it may."""
     return all(failures[holder.run_id] < RETRIES for holder in held)
 
 
-def _workers(root: Path) -> dict[int, list[Holder]]:
+def workers(root: Path) -> dict[int, list[Holder]]:
+    """Returns what each worker of this machine holds, by process id."""
     found: dict[int, list[Holder]] = {}
     for holder in Leases(root).live().values():
-        found.setdefault(holder.facts.pid, []).append(holder)
+        if holder.facts.machine == machine() and holder.facts.pid is not None:
+            found.setdefault(holder.facts.pid, []).append(holder)
     return found
 
 
-def _kill(pid: int) -> None:
+def kill(pid: int) -> None:
+    """Kills a process, if it is there."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)

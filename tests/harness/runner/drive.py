@@ -9,9 +9,12 @@ import json
 import os
 import subprocess
 import sys
+import time
 from itertools import chain
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from pacebench.harness.runner.attempt import Limits
 from pacebench.harness.runner.launch import RunOptions, make_runs
@@ -19,6 +22,7 @@ from tests.harness.runner.plans import REPOSITORY, TRAIN, plan_cell
 
 
 def main(root: str, plan: dict[str, Any]) -> None:
+    _step_clock(plan.get("clock", 0.0))
     cells = [plan_cell(**cell) for cell in plan["cells"]]
     options = RunOptions(
         executor=plan.get("executor", "local"),
@@ -32,6 +36,14 @@ def main(root: str, plan: dict[str, Any]) -> None:
     summary = make_runs("walks", {"name": "walks"}, [*chain(*cells)], Path(root), options)
     said = {"interrupted": summary.interrupted, "made": summary.made}
     print(json.dumps({"statuses": summary.statuses, **said}))
+
+
+def _step_clock(seconds: float) -> None:
+    """Makes this process see a wall clock that is off, as after a step of it."""
+    now, born, boot = time.time, psutil.Process.create_time, psutil.boot_time
+    time.time = lambda: now() + seconds
+    psutil.Process.create_time = lambda self: born(self) + seconds
+    psutil.boot_time = lambda: boot() + seconds
 
 
 def start(root: Path, plan: dict[str, Any], **options: Any) -> subprocess.Popen[str]:

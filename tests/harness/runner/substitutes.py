@@ -7,6 +7,7 @@ curriculum: `seconds` per evaluation point, and `fault` with the seed `indices` 
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import sys
 import threading
@@ -28,6 +29,8 @@ def train(cell: Cell, seeds: Sequence[RunSeed], hooks: Hooks) -> list[RunResult]
     walks = [Walk(cell, seed, hooks.load(seed)) for seed in seeds]
     results = []
     for index, step in enumerate(cell.evaluation.steps):
+        if os.path.exists(os.environ.get("WALK_DISK_FULL", "")):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         for walk in walks:
             if walk.step < step:
                 _misbehave(cell.curriculum.options, walk.seed, index)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import time
 from collections import Counter
 
+import psutil
 import pytest
 
 from pacebench.harness.store.load import load_results
@@ -19,6 +21,15 @@ pytestmark = pytest.mark.slow
 
 def begun(store: RunStore) -> Counter[str]:
     return Counter(e["run"] for e in store.ledger.read() if e["event"] == "start")
+
+
+def children(pid: int) -> list[list[str]]:
+    """Returns the command lines of a process's children."""
+    found = []
+    for child in psutil.Process(pid).children():
+        with contextlib.suppress(psutil.Error):
+            found.append(child.cmdline())
+    return found
 
 
 def wait_for(condition, process, seconds=120.0):
@@ -131,6 +142,19 @@ def test_ctrl_c_stops_at_a_checkpoint_and_loses_nothing(tmp_path, launch):
     assert digests(root) == digests(whole.root)
     for run_id in digests(root):
         assert len(starts(store, run_id)) == 2
+
+
+def test_ctrl_c_while_a_worker_starts_is_no_failure_of_its_runs(tmp_path):
+    root = tmp_path / "walks"
+    runner = start(root, {"cells": [{"label": "a", "seeds": 2}], "workers": 1})
+    # The stop comes before the worker can hear signals: its interpreter has only just begun.
+    wait_for(lambda: "runner.child" in str(children(runner.pid)), runner)
+    runner.send_signal(signal.SIGINT)
+    out, err = runner.communicate(timeout=60)
+    assert json.loads(out)["interrupted"], err
+    events = [e["event"] for e in RunStore(root).ledger.read()]
+    assert "failure" not in events
+    assert events[-1] == "interrupt"
 
 
 def test_a_second_ctrl_c_stops_at_once(tmp_path):

@@ -138,6 +138,17 @@ def test_names_that_lead_out_of_an_archive_are_refused(tmp_path: Path, name: str
     assert not (tmp_path / "out").exists()
 
 
+def test_a_study_whose_name_leads_elsewhere_is_not_unpacked(root: Path, tmp_path: Path) -> None:
+    files = StudyFiles(pack(root, tmp_path / "mail.zip"))
+    contents = {name: files.read_packed(name) for name in files.packed}
+    manifest = contents["manifest.json"].replace(b'"study": "walks"', b'"study": "../../walks"')
+    assert manifest != contents["manifest.json"]
+    write_archive(tmp_path / "evil.zip", {**contents, "manifest.json": manifest})
+    with pytest.raises(UserError, match="names no folder"):
+        unpack(tmp_path / "evil.zip", tmp_path / "a" / "b")
+    assert not (tmp_path / "a").exists()
+
+
 @pytest.mark.parametrize("content", [b"", b"no zip", b"PK\x05\x06" + bytes(18)])
 def test_other_files_are_no_packed_studies(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "other.zip"

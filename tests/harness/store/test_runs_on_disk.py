@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 from pacebench.harness.records import Status
+from pacebench.harness.store import tables
 from pacebench.harness.store.files import StorageError
 from pacebench.harness.store.runs import BadRunError, StoredRun, read_run, record_digest, write_run
 from pacebench.harness.store.store import RunStore
+from tests.harness.store.damages import forge_file
 from tests.harness.store.samples import empty_result, sample_result, sample_run
 
 
@@ -140,6 +142,18 @@ def test_a_run_of_another_study_is_not_read(written: Path, tmp_path: Path) -> No
     (written / "run.json").write_bytes((folder / "run.json").read_bytes())
     with pytest.raises(BadRunError, match=f"another run .{other.run_id}"):
         _read(written)
+
+
+def test_a_table_that_stands_for_too_many_values_is_not_decoded(written: Path, monkeypatch) -> None:
+    monkeypatch.setattr(tables, "_MOST_VALUES", 100)
+    with pytest.raises(BadRunError, match=r"evaluations\.parquet is no table of ours: .* values"):
+        _read(written)
+
+
+def test_a_policy_that_is_none_is_not_played(written: Path) -> None:
+    forge_file(written, "policy.safetensors", b"no safetensors")
+    with pytest.raises(BadRunError, match=r"policy\.safetensors is no policy of ours"):
+        RunStore(written.parents[1]).policy(written.name)
 
 
 def test_a_folder_without_run_json_did_not_finish(written: Path) -> None:
