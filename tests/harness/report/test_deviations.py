@@ -132,7 +132,7 @@ def test_the_report_is_exploratory_and_says_why(study: Study, tmp_path: Path) ->
     fill(root, study, BEFORE)
     made = report(root)
     assert any("20 of the 20 planned runs" in reason for reason in made.view.analysis.exploratory)
-    assert not any(c.verdict.confirmatory for c in made.view.analysis.contrasts)
+    assert not any(c.confirmatory for c in made.view.analysis.comparisons)
     page = made.page.read_text()
     assert "20 of the 20 planned runs had finished before the plan was frozen" in page
     # The same results under a plan that came first are confirmatory.
@@ -144,4 +144,4 @@ def test_the_report_is_exploratory_and_says_why(study: Study, tmp_path: Path) ->
     plan.write_text(json.dumps(told))
     again = report(first)
     assert again.view.analysis.exploratory == ()
-    assert any(c.verdict.confirmatory for c in again.view.analysis.contrasts)
+    assert any(c.confirmatory for c in again.view.analysis.comparisons)
