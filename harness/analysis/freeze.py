@@ -189,7 +189,7 @@ def load(folder: Path) -> PlanHistory | None:
         )
     except FileNotFoundError:
         return None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise UserError(f"{path}: is not a frozen plan of ours; restore it.") from None
     if not versions:
         raise UserError(f"{path}: holds no plan; restore it.")

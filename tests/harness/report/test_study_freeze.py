@@ -151,9 +151,10 @@ def test_an_edited_plan_is_noticed(plan: Study, tmp_path: Path) -> None:
     path.write_text(path.read_text().replace('"count": 10', '"count": 5'))
     with pytest.raises(UserError, match="does not match its hash"):
         freeze.check(plan, tmp_path)
-    path.write_text("not JSON")
-    with pytest.raises(UserError, match="not a frozen plan"):
-        freeze.check(plan, tmp_path)
+    for text in ("not JSON", "[" * 100_000):
+        path.write_text(text)
+        with pytest.raises(UserError, match="not a frozen plan"):
+            freeze.check(plan, tmp_path)
 
 
 def test_there_is_nothing_to_amend_without_a_change_or_a_plan(plan: Study, tmp_path: Path) -> None:
