@@ -512,7 +512,7 @@ MUTANTS: dict[str, tuple[types.ModuleType, str, str, Check]] = {
     ),
     "verdict from the model": (
         comparisons,
-        "judge(interval if pairs.bounds is not None else model, effect)",
+        "judge(decides, effect)",
         "judge(model, effect)",
         check_the_range_decides,
     ),
