@@ -56,8 +56,12 @@ def run_waves(
 
 def planned_counts(study: Study, root: Path) -> Counts:
     """Returns how many seeds of each cell the study asks for, as far as its records go."""
-    first = study.seeds.start or study.seeds.count
-    counts: Counts = {(label, setup): first for label in study.labels for setup in study.setups}
+    seeds = study.seeds
+    counts: Counts = {
+        (label, setup): seeds.start or seeds.most(setup)
+        for label in study.labels
+        for setup in study.setups
+    }
     if RunStore(root).manifest() is None:
         return counts
     table = scored_table(study, root)
@@ -106,5 +110,5 @@ def _next_wave(table: ScoreTable, counts: Counts) -> Counts:
             continue
         for label in (item.question.a, item.question.b):
             for setup in table.setups(item.question.scope):
-                further[label, setup] = min(counts[label, setup] + step, seeds.count)
+                further[label, setup] = min(counts[label, setup] + step, seeds.most(setup))
     return further

@@ -45,6 +45,11 @@ def check_parts(parts: Mapping[str, Any]) -> list[Finding]:
     setups: Sequence[str] = parts.get("setups") or ()
     findings += _curricula(entries, setups)
     findings += _setups(setups)
+    if "seeds" in parts and setups:
+        for name in parts["seeds"].at_most:
+            if name not in setups:
+                text = "is not among the study's setups; remove it."
+                findings.append(Finding(("seeds", "at_most", name), text))
     if "learner" in parts:
         here: KeyPath = ("learner",)
         findings += _learner(parts["learner"], here, setups, parts.get("budget"))

@@ -34,7 +34,7 @@ def expand(study: Study, counts: Counts | None = None) -> list[PlannedRun]:
         # Every method gets the same seeds.
         seeds = [
             RunSeed(root=study.seeds.root, role=StudyRole.EVALUATE, setup=setup, index=i)
-            for i in range(study.seeds.count)
+            for i in range(study.seeds.most(setup))
         ]
         for entry in study.curricula:
             cell = resolve_cell(study, entry, setup)

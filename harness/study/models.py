@@ -127,6 +127,11 @@ class Seeds(Frozen):
     start: int | None = Field(None, ge=1, description="Seeds of every cell to begin with.")
     step: int | None = Field(None, ge=1, description="Seeds added at a time (default: `start`).")
     root: Seed = Field(0, description="Root seed; every stream of the study is spawned from it.")
+    at_most: dict[str, Annotated[int, Field(ge=1)]] = Field(
+        default_factory=dict,
+        description="Fewer seeds on setups whose runs cost more, by setup.",
+        exclude_if=lambda limits: not limits,  # plans from before it say nothing of it
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -149,7 +154,16 @@ class Seeds(Frozen):
             raise ValueError("'start' must not exceed 'max'; lower it")
         if self.start is not None and self.step is None:
             object.__setattr__(self, "step", self.start)
+        for setup, most in self.at_most.items():
+            if not (self.start or 1) <= most <= self.count:
+                raise ValueError(
+                    f"at_most: {setup}: must lie between 'start' and 'max'; it is {most}"
+                )
         return self
+
+    def most(self, setup: str) -> int:
+        """Returns how many seeds a cell of a setup has, or of an adaptive study may have."""
+        return self.at_most.get(setup, self.count)
 
     @property
     def adaptive(self) -> bool:
