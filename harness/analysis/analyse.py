@@ -14,6 +14,7 @@ from pacebench.harness.analysis import estimates
 from pacebench.harness.analysis.comparisons import ComparisonResult, compare, questions
 from pacebench.harness.analysis.estimates import Estimate
 from pacebench.harness.analysis.paper import PaperRow, paper_rows
+from pacebench.harness.analysis.solved import SolvedRow, solved_rows
 from pacebench.harness.analysis.table import SUITE, Accounting, ScoreTable
 from pacebench.harness.errors import UserError
 from pacebench.harness.statistics import estimands
@@ -32,6 +33,7 @@ class Analysis:
         estimates: Every estimate.
         comparisons: Every comparison; the weighted ones first.
         paper: The table in the papers' layout.
+        solved: How many runs of each cell are solved, and what those return.
         scores: The known scores by (label, scope, estimand).
     """
 
@@ -42,6 +44,7 @@ class Analysis:
     estimates: tuple[Estimate, ...]
     comparisons: tuple[ComparisonResult, ...]
     paper: tuple[PaperRow, ...]
+    solved: tuple[SolvedRow, ...]
     scores: dict[tuple[str, str, str], Scores]
 
     @property
@@ -52,6 +55,14 @@ class Analysis:
     def verdicts(self) -> list[dict[str, Any]]:
         """Returns the weighted comparisons as plain values."""
         return [item.to_dict() for item in self.comparisons if item.question.weighted]
+
+    def solved_record(self) -> dict[str, Any]:
+        """Returns P(solved) of every cell and its differences as plain values."""
+        by_solved = [item for item in self.comparisons if item.question.estimand == "solved"]
+        return {
+            "cells": [row.to_dict() for row in self.solved],
+            "differences": [item.to_dict() for item in by_solved],
+        }
 
 
 def analyse(table: ScoreTable, reasons: Sequence[str] = ()) -> Analysis:
@@ -82,6 +93,7 @@ def analyse(table: ScoreTable, reasons: Sequence[str] = ()) -> Analysis:
         estimates=found,
         comparisons=tuple(compare(table, q, confirmatory=not reasons) for q in asked),
         paper=paper_rows(table),
+        solved=solved_rows(table),
         scores=scores,
     )
 
