@@ -187,6 +187,10 @@ class ScoreTable:
         """
         return self.bounds(setup, estimand) or (None if estimand in ("return", STEPS) else CLIP)
 
+    def has_range(self, scope: str, estimand: str) -> bool:
+        """Returns whether comparisons rest on a range of the scores, and on no model."""
+        return all(self.comparable_bounds(setup, estimand) for setup in self.setups(scope))
+
     def smallest_effect(self, estimand: str, scope: str) -> float:
         """Returns the smallest effect of interest on the scale of an estimand."""
         effect = self.study.statistics.smallest_effect

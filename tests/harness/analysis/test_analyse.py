@@ -21,6 +21,7 @@ from pacebench.harness.analysis.comparisons import (
     compare,
     questions,
 )
+from pacebench.harness.analysis.deviations import Standing
 from pacebench.harness.analysis.table import SUITE, ScoreTable
 from pacebench.harness.analysis.verdicts import Verdict, judge
 from pacebench.harness.errors import UserError
@@ -277,7 +278,7 @@ def test_shares_of_alpha_add_up_and_no_weight_is_no_claim() -> None:
 
 def test_a_reason_for_doubt_makes_every_claim_exploratory() -> None:
     table = score_table(draw({"default": 30, "spgl": 85}, 16))
-    found = analyse(table, ["the plan was changed"])
+    found = analyse(table, Standing(doubts=("the plan was changed",)))
     assert found.exploratory == ("the plan was changed",)
     assert not any(c.confirmatory for c in found.comparisons)
     assert all(claim.startswith("Exploratory: ") for claim in found.claims)
