@@ -79,7 +79,7 @@ class RunResult:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The state of one run at a point of its evaluation grid; training goes on from it bit for bit.
+    """The state of one run between two rollouts; training goes on from it bit for bit.
 
     Attributes:
         step: Environment steps done.
@@ -97,6 +97,9 @@ class Hooks(Protocol):
 
     def load(self, seed: RunSeed) -> Checkpoint | None:
         """Returns the latest usable checkpoint of a run, if there is one."""
+
+    def refuse(self, seed: RunSeed, reason: str) -> None:
+        """Is told that training cannot go on from what `load` returned."""
 
     def save(self, seed: RunSeed, checkpoint: Checkpoint) -> None:
         """Keeps a checkpoint of a run, replacing the one before."""
@@ -120,6 +123,9 @@ class NoHooks:
     def load(self, seed: RunSeed) -> Checkpoint | None:
         """Returns none."""
         return None
+
+    def refuse(self, seed: RunSeed, reason: str) -> None:
+        """Has nothing to set aside."""
 
     def save(self, seed: RunSeed, checkpoint: Checkpoint) -> None:
         """Keeps nothing."""

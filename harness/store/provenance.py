@@ -36,10 +36,13 @@ def package_versions(packages: tuple[str, ...] = RESULT_PACKAGES) -> dict[str, s
 def git_state() -> tuple[str | None, bool | None]:
     """Returns the revision of our source and whether it was changed since; None outside git.
 
+    A repository that merely has an environment with us in it is not ours: it must know this file.
     Changes under results/ do not count: running a study changes them.
     """
-    source = Path(__file__).resolve().parents[2]
-    revision = _git(source, "rev-parse", "HEAD")
+    own = Path(__file__).resolve()
+    source = own.parents[2]
+    known = _git(source, "ls-files", "--error-unmatch", "--", str(own)) is not None
+    revision = _git(source, "rev-parse", "HEAD") if known else None
     if revision is None:
         return None, None
     changes = _git(source, "status", "--porcelain", "-uno", "--", ".", ":!results")
