@@ -35,7 +35,7 @@ class EpisodeLog:
     actions: NDArray[np.floating]
     contexts: Floats
     episodes: NDArray[np.int64]
-    streams: list[dict[str, Any]]
+    streams: Sequence[Mapping[str, Any]]
     in_cohort: bool
 
 
@@ -76,7 +76,7 @@ class TrainingEnvs:
         self._actions: list[NDArray[np.floating]] = []
         self._first = [0] * len(seeds)
         self._contexts: list[list[Floats]] = [[] for _ in range(total)]
-        self._restart_streams: list[list[dict[str, Any]]] = [[] for _ in seeds]
+        self._restart_streams: list[Sequence[Mapping[str, Any]]] = [[] for _ in seeds]
         self._replayed: list[list[Floats]] | None = None
 
     def streams(self, k: int) -> list[np.random.Generator]:
