@@ -6,6 +6,7 @@ three knows another.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
@@ -24,6 +25,18 @@ class Status(StrEnum):
     TIMEOUT = "timeout"
     CRASHED = "crashed-method"
     INFRASTRUCTURE = "crashed-infrastructure"
+
+
+def common_crash(ends: Iterable[tuple[str, str]]) -> str:
+    """Returns the exception that every run of a cell crashed with; empty if any ended otherwise.
+
+    Such a cell is broken: it says something about its code, and nothing about its method.
+
+    Args:
+        ends: Status and reason of each run that ended.
+    """
+    kinds = {why.partition(":")[0] if how == Status.CRASHED else "" for how, why in ends}
+    return kinds.pop() if len(kinds) == 1 else ""
 
 
 # Columns of evaluations.parquet: one row per episode of an evaluation.

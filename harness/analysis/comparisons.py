@@ -120,6 +120,7 @@ class ComparisonResult:
         percentile: The bootstrap interval of the difference that other papers print.
         percentile_improvement: The same of the probability of improvement.
         confirmatory: Whether the verdict is a claim.
+        broken: Why there is none, where every run of an arm crashed with the same exception.
     """
 
     question: Question
@@ -138,6 +139,7 @@ class ComparisonResult:
     percentile: Interval | None
     percentile_improvement: Interval | None
     confirmatory: bool
+    broken: str = ""
 
     @property
     def shown(self) -> Interval | None:
@@ -153,6 +155,8 @@ class ComparisonResult:
         """Returns the verdict in plain English, with what it rests on."""
         asked, shown = self.question, self.shown
         where = "Over all setups" if asked.scope == SUITE else f"On {asked.scope}"
+        if self.broken:
+            return f"{where}, {asked.a} and {asked.b} are not compared: {self.broken}."
         small = shown is not None and max(abs(shown.low), abs(shown.high)) < self.effect
         text = claim(self.verdict, asked.a, asked.b, where, self.measure, self.effect, small=small)
         text += f" ({evidence(shown)})"
@@ -178,6 +182,8 @@ class ComparisonResult:
         """
         q = self.question
         name = f"{q.a} − {q.b} on {q.scope}, {q.estimand}"
+        if self.broken:
+            return f"{name}: {self.broken}"
         if self.verdict is not Verdict.UNDECIDED or self.wealth is None or not self.seeds:
             return f"{name}: {self.verdict} after {self.seeds} seeds"
         reached = max(float(side.max()) for side in self.wealth)
@@ -230,6 +236,10 @@ def compare(table: ScoreTable, question: Question, *, confirmatory: bool) -> Com
     effect = table.smallest_effect(q.estimand, q.scope)
     interval, wealth = _from_range(pairs, q.alpha)
     model = _from_model(pairs, q.alpha)
+    broken = table.broken((q.a, q.b), q.scope)
+    if broken:
+        # Not even what could be said of lost runs: these have no score.
+        interval = wealth = model = None
     # Without a range nothing is known of what lost runs could have scored.
     decides = model if pairs.bounds is None and not pairs.lost else interval
     verdict = judge(decides, effect)
@@ -247,7 +257,8 @@ def compare(table: ScoreTable, question: Question, *, confirmatory: bool) -> Com
         clipped=pairs.clipped,
         hidden=_hidden(table, q, len(pairs.x)),
         wealth=wealth,
-        confirmatory=confirmatory and q.weighted,
+        confirmatory=confirmatory and q.weighted and not broken,
+        broken=broken,
         **further,
     )
 

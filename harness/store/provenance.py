@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import platform
 import socket
@@ -30,6 +31,28 @@ def package_versions(packages: tuple[str, ...] = RESULT_PACKAGES) -> dict[str, s
         except PackageNotFoundError:
             found[package] = "none"
     return found
+
+
+@functools.cache
+def sources() -> str:
+    """Returns a hash of our own code that training runs through, committed or not."""
+    home = Path(__file__).resolve().parents[2]
+    rooms = ("curricula", "envs", "harness/learners", "harness/training")
+    files = sorted(path for room in rooms for path in (home / room).rglob("*.py"))
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(f"{path.relative_to(home).as_posix()}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def made_by_other_code(made: Mapping[str, Any]) -> bool:
+    """Says whether the code or the libraries have changed since a record was made.
+
+    Where it does not say what code made it, they count as unchanged.
+    """
+    if "sources" not in made:
+        return False
+    return made["sources"] != sources() or made.get("versions") != package_versions()
 
 
 @functools.cache
@@ -123,12 +146,13 @@ def hardware_words(made: Mapping[str, Any]) -> str:
 
 
 def provenance() -> dict[str, Any]:
-    """Returns host, versions, git revision and dirty flag, and hardware, as plain JSON."""
+    """Returns host, versions, git revision, dirty flag, hash of sources and hardware, as plain JSON."""
     revision, dirty = git_state()
     return {
         "host": hostname(),
         "versions": dict(package_versions()),
         "revision": revision,
         "dirty": dirty,
+        "sources": sources(),
         "hardware": dict(hardware()),
     }
