@@ -2,7 +2,8 @@
 
 A run that is in the manifest is in the table, whatever became of it: measured, scored with the
 declared floor (diverged, timed out, crashed by its method), or unresolved (lost to infrastructure,
-not there yet, or of a cell that is broken: every run of it crashed with the same exception). Nothing is dropped, and no curve is cut to the shortest run.
+not there yet, or of a cell that is broken: every run of it crashed with the same exception).
+Nothing is dropped, and no curve is cut to the shortest run.
 """
 
 from __future__ import annotations
@@ -249,10 +250,13 @@ def broken_cells(runs: pd.DataFrame) -> dict[tuple[str, str], str]:
 def _how(runs: pd.DataFrame) -> pd.Series[str]:
     """Returns how each run's numbers come about; the floor is not for cells that are broken."""
     known = {Status.OK.value: MEASURED, **{status.value: FLOOR for status in FLOORED}}
-    how = runs["status"].map(lambda status: known.get(status, UNRESOLVED))
     broken = broken_cells(runs)
-    cells = zip(runs["label"], runs["setup"], strict=True)
-    return how.mask([cell in broken for cell in cells], UNRESOLVED)
+    rows = zip(runs["label"], runs["setup"], runs["status"], strict=True)
+    found = [
+        UNRESOLVED if (label, setup) in broken else known.get(status, UNRESOLVED)
+        for label, setup, status in rows
+    ]
+    return pd.Series(found, index=runs.index, dtype=object)
 
 
 def _areas(curves: pd.DataFrame) -> pd.DataFrame:

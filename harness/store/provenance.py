@@ -146,7 +146,7 @@ def hardware_words(made: Mapping[str, Any]) -> str:
 
 
 def provenance() -> dict[str, Any]:
-    """Returns host, versions, git revision, dirty flag, hash of sources and hardware, as plain JSON."""
+    """Returns host, versions, git revision and dirty flag, sources and hardware, as plain JSON."""
     revision, dirty = git_state()
     return {
         "host": hostname(),

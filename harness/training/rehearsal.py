@@ -1,4 +1,4 @@
-"""Everything that training will need is made once before it begins: a typo is no method's failure."""
+"""Everything that training needs is made once before it begins: a typo is no method's failure."""
 
 from __future__ import annotations
 
