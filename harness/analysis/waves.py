@@ -49,7 +49,8 @@ def run_waves(
         made, seconds = made + summary.made, seconds + summary.seconds
         summary = replace(summary, made=made, seconds=seconds)
         further = planned_counts(study, root)
-        if summary.interrupted or not until_decided or further == counts:
+        # More seeds of what is broken would crash as well.
+        if summary.interrupted or summary.broken or not until_decided or further == counts:
             return summary
         counts = further
 

@@ -94,13 +94,18 @@ def gather(root: Path, results: Results, ledger: Ledger) -> ReportData:
         f"Run {run_id} is on disk but not to be trusted and counts as missing: {reason}."
         for run_id, reason in sorted(results.problems.items())
     ]
+    broken = [
+        f"{label} on {setup} is broken: every run of it crashed with {crash}. It has no score and "
+        "no verdict."
+        for (label, setup), crash in scores.broken_cells(scores.planned(results.runs)).items()
+    ]
     tuning, lacking = tuning_of(study, StudyFiles(root).folder)
     setups = {name: envs.setup(name) for name in study.setups}
     frozen, changes = freeze.load(root), manifest.history
     return replace(
         report_data(results, study, setups, frozen=frozen, history=history, changes=changes),
         provenance=_provenance(results, ledger.path.name, history),
-        notes=[*changed, *damaged, *lacking],
+        notes=[*broken, *changed, *damaged, *lacking],
         tuning=tuning,
     )
 

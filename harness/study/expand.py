@@ -49,7 +49,7 @@ def resolve_cell(study: Study, entry: CurriculumEntry, setup: str) -> Cell:
     learner = learners.get(chosen.name)
     params = learner.Params.model_validate({**learner.defaults(setup), **chosen.params})
     return Cell(
-        curriculum=_resolve_curriculum(entry, setup),
+        curriculum=resolve_curriculum(entry, setup),
         setup=setup,
         setup_digest=setup_digest(setup),
         learner=LearnerCell(name=chosen.name, params=params.model_dump(mode="json")),
@@ -64,7 +64,8 @@ def resolve_cell(study: Study, entry: CurriculumEntry, setup: str) -> Cell:
     )
 
 
-def _resolve_curriculum(entry: CurriculumEntry, setup: str) -> CurriculumCell:
+def resolve_curriculum(entry: CurriculumEntry, setup: str) -> CurriculumCell:
+    """Returns a study's curriculum on one setup with every default filled in."""
     kind = curricula.get(entry.name)
     # A control that ignores ε and V₋ must not get a new run id when they change.
     paced = kind.capabilities.self_paced

@@ -14,6 +14,7 @@ from pacebench.envs.arrays import Floats
 from pacebench.harness.learners.base import Agents
 from pacebench.harness.records import EVALUATION_COLUMNS
 from pacebench.harness.seeding import RunRole, RunSeed, StudyRole, study_sequence
+from pacebench.harness.study.construct import distributions
 from pacebench.harness.study.specs import EvaluationCell
 from pacebench.harness.training.non_finite import zero_non_finite
 
@@ -21,14 +22,6 @@ from pacebench.harness.training.non_finite import zero_non_finite
 _TARGET, _INITIAL, _EPISODES = 0, 1, 2
 # The initial and the current distribution are watched, not scored: fewer episodes will do.
 SIDE_CONTEXTS = 20
-
-
-def distributions(setup: envs.Setup) -> tuple[curricula.Gaussian, curricula.Gaussian]:
-    """Returns the target and the initial distribution of a setup."""
-    return (
-        curricula.Gaussian(setup.target_mean, setup.target_variance),
-        curricula.Gaussian(setup.initial_mean, setup.initial_variance),
-    )
 
 
 def held_out_contexts(

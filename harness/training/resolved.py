@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from pacebench import curricula, envs
 from pacebench.harness import learners
 from pacebench.harness.errors import UserError
 from pacebench.harness.seeding import RunRole, RunSeed
+from pacebench.harness.study.construct import make_curriculum
 from pacebench.harness.study.specs import Cell
-from pacebench.harness.training.evaluation import distributions
 from pacebench.harness.training.scheduler import CurriculumScheduler
 
 
@@ -78,17 +76,7 @@ class ResolvedCell:
 
     def curriculum(self) -> curricula.Curriculum:
         """Returns a fresh curriculum of the cell."""
-        target, initial = distributions(self.setup)
-        chosen = self.cell.curriculum
-        given = {"epsilon": chosen.epsilon, "threshold": chosen.threshold}
-        return curricula.make(
-            chosen.name,
-            target=target,
-            initial=initial,
-            bounds=(np.array(self.setup.lower), np.array(self.setup.upper)),
-            **{name: value for name, value in given.items() if value is not None},
-            **chosen.options,
-        )
+        return make_curriculum(self.cell.curriculum, self.setup)
 
     def scheduler(self, seed: RunSeed) -> CurriculumScheduler:
         """Returns the scheduler of one seed, with a fresh curriculum."""

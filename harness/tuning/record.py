@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError
 from pacebench.harness.analysis.scores import FLOORED
 from pacebench.harness.errors import UserError
 from pacebench.harness.store.files import write_atomic
+from pacebench.harness.store.reading import BadFileError, read_file
 from pacebench.harness.study.specs import Frozen
 
 NAME = "record.json"
@@ -166,9 +167,9 @@ def read_record(path: Path) -> TuningRecord:
         UserError: There is none, or it is not one of ours.
     """
     try:
-        return TuningRecord.model_validate_json(path.read_bytes())
+        return TuningRecord.model_validate_json(read_file(path))
     except FileNotFoundError:
         raise UserError(f"{path}: there is no tuning record; run pacebench tune first.") from None
-    except (OSError, ValidationError) as error:
+    except (OSError, BadFileError, ValidationError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"{path}: not a tuning record ({reason}); tune again.") from None

@@ -115,3 +115,22 @@ def test_a_broken_outside_package_costs_only_its_own_names(outside_package: Path
     assert "outside-broken" not in done.stdout
     assert "outside-broken" in done.stderr
     assert "shy-package" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["outside-shy", "spgl"])
+def test_two_packages_with_one_name_are_told_apart_by_nobody(
+    outside_package: Path, name: str
+) -> None:
+    """Another package's, and one of ours."""
+    (outside_package / "twin_package.py").write_text(OUTSIDE.replace("outside-shy", name))
+    info = outside_package / "twin_package-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: twin-package\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[pacebench.curricula]\n{name} = twin_package:Shy\n")
+    done = _pacebench("verify", name, path=outside_package)
+    assert done.returncode == 2
+    assert f"each have a curriculum called '{name}'; uninstall one" in done.stderr
+    assert "twin-package" in done.stderr
+    assert "Traceback" not in done.stderr
+    others = _pacebench("verify", "initial", "--help", path=outside_package)
+    assert others.returncode == 0
