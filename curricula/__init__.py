@@ -31,6 +31,7 @@ from pacebench.curricula.spdl_sqp import SpdlSqp  # isort: skip
 from pacebench.curricula.spgl import Spgl, taylor_bound  # isort: skip
 from pacebench.curricula.shared import SpglShared  # isort: skip
 from pacebench.curricula.exact import SpglExact, SpglExactKl, SpglJoint  # isort: skip
+from pacebench.curricula.spgl_mixture import SpglMixture  # isort: skip
 
 __all__ = [
     "Capabilities",
@@ -56,6 +57,7 @@ __all__ = [
     "SpglExact",
     "SpglExactKl",
     "SpglJoint",
+    "SpglMixture",
     "SpglShared",
     "UniformBox",
     "UniformControl",

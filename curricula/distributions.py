@@ -125,6 +125,12 @@ class Mixture:
         self.weights = given / given.sum()
         self.weights.setflags(write=False)
 
+    def moved(self, components: list[Gaussian]) -> Mixture:
+        """Returns the mixture of other components with the very same weights."""
+        other = object.__new__(Mixture)
+        other.components, other.weights = tuple(components), self.weights
+        return other
+
     @property
     def dim(self) -> int:
         """The number of context dimensions d."""

@@ -53,6 +53,7 @@ def test_what_the_registry_promises():
         "spgl-exact-kl": "block-exact",
         "spgl-exact": "block-exact",
         "spgl-joint": "joint",
+        "spgl-mixture": "block",
     }
     assert all(
         c.value_constraint and c.converges_within is not None
