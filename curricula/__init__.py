@@ -32,22 +32,31 @@ from pacebench.curricula.spgl import Spgl, taylor_bound  # isort: skip
 from pacebench.curricula.shared import SpglShared  # isort: skip
 from pacebench.curricula.exact import SpglExact, SpglExactKl, SpglJoint  # isort: skip
 from pacebench.curricula.spgl_mixture import SpglMixture  # isort: skip
+from pacebench.curricula.acl import Acl, GridDistribution  # isort: skip
+from pacebench.curricula.plr import Plr, ReplayDistribution  # isort: skip
+from pacebench.curricula.currot import Currot, ParticleDistribution  # isort: skip
 
 __all__ = [
+    "Acl",
     "Capabilities",
     "Control",
     "Curriculum",
     "CurriculumError",
+    "Currot",
     "Default",
     "Distribution",
     "DuplicateNameError",
     "Episodes",
     "Gaussian",
+    "GridDistribution",
     "Initial",
     "Linear",
     "Mixture",
     "Option",
+    "ParticleDistribution",
+    "Plr",
     "Proposal",
+    "ReplayDistribution",
     "ScaledFamily",
     "SearchRange",
     "SelfPaced",

@@ -35,8 +35,16 @@ _ALWAYS_FED = {"contexts", "values", "returns", "discounted_returns", "success",
 _CRITIC_FEEDS = {"start_values", "value_errors"}
 
 
-def unfed(kind: type[curricula.Curriculum], learner: type[learners.Learner]) -> str:
-    """Returns the sentence about what a curriculum reads and a learner cannot tell, or nothing."""
+def unfed(
+    kind: type[curricula.Curriculum], learner: type[learners.Learner], options: dict[str, Any]
+) -> str:
+    """Returns the sentence about what a curriculum needs and a learner cannot do, or nothing."""
+    for ability in sorted(kind.asks(options)):
+        if not getattr(learner.capabilities, ability, False):
+            return (
+                f"'{kind.name}' with these options needs a learner with {ability}, and "
+                f"'{learner.name}' has none; change the options or the learner."
+            )
     fed = _ALWAYS_FED | (_CRITIC_FEEDS if learner.capabilities.critic else set())
     if lacking := sorted(kind.reads - fed):
         return (
@@ -173,11 +181,13 @@ def _learner(
 
 def _fed(entry: CurriculumEntry, learner: LearnerEntry, path: KeyPath) -> Iterator[Finding]:
     try:
-        sentence = unfed(curricula.get(entry.name), learners.get(learner.name))
+        kind, taught = curricula.get(entry.name), learners.get(learner.name)
     except LookupError:
         return
-    if sentence:
-        yield Finding(path, sentence)
+    for options in (entry.options, *(part.options for part in entry.per_setup.values())):
+        if sentence := unfed(kind, taught, options):
+            yield Finding(path, sentence)
+            return
 
 
 def _evaluation(evaluation: Evaluation, budget: int) -> Iterator[Finding]:

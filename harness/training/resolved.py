@@ -65,7 +65,8 @@ class ResolvedCell:
                     f"learner '{cell.learner.name}' has no critic of states; use value_signal "
                     "'return'."
                 )
-        if sentence := unfed(curricula.get(cell.curriculum.name), learner):
+        chosen = cell.curriculum
+        if sentence := unfed(curricula.get(chosen.name), learner, chosen.options):
             raise UserError(sentence)
         rollout = learner.rollout_steps(params)
         steps = sorted({*cell.evaluation.steps, cell.budget})

@@ -21,6 +21,9 @@ ORDER = [
     "spgl-exact",
     "spgl-joint",
     "spgl-mixture",
+    "acl",
+    "plr",
+    "currot",
 ]
 COMMON = {"target": Gaussian([0.0], [1.0]), "initial": Gaussian([1.0], [2.0])}
 
