@@ -82,22 +82,16 @@ def test_transport_in_one_dimension_matches_quantiles():
 
 def test_the_memory_keeps_successes_near_the_target():
     rng, wanted = np.random.default_rng(0), np.zeros((4, 1))
-    memory = Memory.empty(1)
-    memory = remember(
-        memory, np.array([[9.0], [8.0]]), np.array([0.0, 2.0]), 1.0, wanted, 4, fails=False
-    )
+
+    def after(memory, contexts, values, **fails):
+        contexts = np.array(contexts, dtype=float)[:, None]
+        return remember(memory, contexts, np.array(values), 1.0, wanted, 4, **fails)
+
+    memory = after(Memory.empty(1), [9, 8], [0.0, 2.0], fails=False)
     assert memory.values.tolist() == [0.0, 2.0]
     assert (memory.settled, memory.worst) == (True, 0.0)
     # Successes take the place of what fell short; failures are remembered apart.
-    memory = remember(
-        memory,
-        np.array([[7.0], [6.0], [5.0]]),
-        np.array([3.0, -1.0, 3.0]),
-        1.0,
-        wanted,
-        4,
-        fails=True,
-    )
+    memory = after(memory, [7, 6, 5], [3.0, -1.0, 3.0], fails=True)
     assert memory.contexts.ravel().tolist() == [8.0, 7.0, 5.0]
     assert memory.failed_contexts.tolist() == [[6.0]]
     # Once full, the nearest to the target stay.
