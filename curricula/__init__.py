@@ -35,10 +35,14 @@ from pacebench.curricula.spgl_mixture import SpglMixture  # isort: skip
 from pacebench.curricula.acl import Acl, GridDistribution  # isort: skip
 from pacebench.curricula.plr import Plr, ReplayDistribution  # isort: skip
 from pacebench.curricula.currot import Currot, ParticleDistribution  # isort: skip
+from pacebench.curricula.alp_gmm import AlpGmm, ClippedMixture  # isort: skip
+from pacebench.curricula.procurl import PointDistribution, Procurl  # isort: skip
 
 __all__ = [
     "Acl",
+    "AlpGmm",
     "Capabilities",
+    "ClippedMixture",
     "Control",
     "Curriculum",
     "CurriculumError",
@@ -55,6 +59,8 @@ __all__ = [
     "Option",
     "ParticleDistribution",
     "Plr",
+    "PointDistribution",
+    "Procurl",
     "Proposal",
     "ReplayDistribution",
     "ScaledFamily",

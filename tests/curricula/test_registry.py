@@ -24,6 +24,8 @@ ORDER = [
     "acl",
     "plr",
     "currot",
+    "alp-gmm",
+    "procurl",
 ]
 COMMON = {"target": Gaussian([0.0], [1.0]), "initial": Gaussian([1.0], [2.0])}
 
