@@ -37,6 +37,7 @@ from pacebench.curricula.plr import Plr, ReplayDistribution  # isort: skip
 from pacebench.curricula.currot import Currot, ParticleDistribution  # isort: skip
 from pacebench.curricula.alp_gmm import AlpGmm, ClippedMixture  # isort: skip
 from pacebench.curricula.procurl import PointDistribution, Procurl  # isort: skip
+from pacebench.curricula.goal_gan import GoalGan  # isort: skip
 
 __all__ = [
     "Acl",
@@ -52,6 +53,7 @@ __all__ = [
     "DuplicateNameError",
     "Episodes",
     "Gaussian",
+    "GoalGan",
     "GridDistribution",
     "Initial",
     "Linear",

@@ -26,6 +26,7 @@ ORDER = [
     "currot",
     "alp-gmm",
     "procurl",
+    "goal-gan",
 ]
 COMMON = {"target": Gaussian([0.0], [1.0]), "initial": Gaussian([1.0], [2.0])}
 
