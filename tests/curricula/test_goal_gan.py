@@ -86,7 +86,7 @@ def test_the_gradients_are_those_of_finite_differences():
 
 
 def test_the_state_goes_on_bit_by_bit_through_a_fit():
-    c, copy = make(fit_rate=25), make(fit_rate=25)
+    c, copy = make(fit_rate=12), make(fit_rate=12)
 
     def practise(curriculum, seed):
         rng = np.random.default_rng(seed)
