@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
@@ -94,7 +93,7 @@ def _update_seconds(cell: Cell) -> float:
     for _ in range(CALIBRATION_UPDATES):
         contexts = curriculum.sample(20, rng)
         values = threshold + rng.normal(1.0, 0.3, len(contexts))
-        reads: dict[str, Any] = dict.fromkeys({"values", *curriculum.reads} - {"contexts"}, values)
-        record = curriculum.update(curricula.Episodes(contexts, **reads))
+        episodes = curricula.Episodes.standing_in(contexts, values, curriculum.reads)
+        record = curriculum.update(episodes)
         seconds.append(record.seconds + record.seconds_recording)
     return float(np.median(seconds))

@@ -213,14 +213,8 @@ class Subject:
         return self.kind(**keywords)
 
     def feed(self, c: Curriculum, contexts: Any, values: Any) -> UpdateRecord:
-        """Updates a curriculum; whatever else it reads of the episodes is the values, too."""
-        more = c.reads - {"contexts", "values"}
-        if not more:
-            return c.update(contexts, values)
-        told: dict[str, Any] = dict.fromkeys(more, values)
-        if "value_errors" in told and isinstance(values, np.ndarray):
-            told["value_errors"] = np.abs(values)
-        return c.update(Episodes(contexts, values, **told))
+        """Updates a curriculum; whatever else it reads of the episodes is made of the values."""
+        return c.update(Episodes.standing_in(contexts, values, c.reads))
 
     def update(self, problem: UpdateProblem, **changes: Any) -> ObservedUpdate:
         """Makes a curriculum for the problem, updates it once and returns what was observed."""
