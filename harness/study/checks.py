@@ -32,6 +32,30 @@ from pacebench.registry import UnknownNameError, UserMistakeError
 _WILCOXON_SEEDS = 5
 
 
+# What training tells of every episode, whatever the learner; a critic adds the rest.
+_ALWAYS_FED = {"contexts", "values", "returns", "discounted_returns", "success", "lengths"}
+_CRITIC_FEEDS = {"start_values", "value_errors"}
+
+
+def unfed(
+    kind: type[curricula.Curriculum], learner: type[learners.Learner], options: dict[str, Any]
+) -> str:
+    """Returns the sentence about what a curriculum needs and a learner cannot do, or nothing."""
+    for ability in sorted(kind.asks(options)):
+        if not getattr(learner.capabilities, ability, False):
+            return (
+                f"'{kind.name}' with these options needs a learner with {ability}, and "
+                f"'{learner.name}' has none; change the options or the learner."
+            )
+    fed = _ALWAYS_FED | (_CRITIC_FEEDS if learner.capabilities.critic else set())
+    if lacking := sorted(kind.reads - fed):
+        return (
+            f"'{kind.name}' reads {', '.join(lacking)} of each episode, which learner "
+            f"'{learner.name}' cannot tell; use a learner with a critic of states."
+        )
+    return ""
+
+
 @dataclass(frozen=True)
 class Finding:
     """A mistake in a study: the path of its key, and the sentence about it."""
@@ -56,10 +80,13 @@ def check_parts(parts: Mapping[str, Any]) -> list[Finding]:
         here: KeyPath = ("learner",)
         findings += _learner(parts["learner"], here, setups, parts.get("budget"))
         for i, entry in enumerate(entries):
-            if entry is not None and entry.learner is not None:
+            if entry is None:
+                continue
+            changed = changed_learner(parts["learner"], entry.learner)
+            if entry.learner is not None:
                 here = ("curricula", i, "learner")
-                changed = changed_learner(parts["learner"], entry.learner)
                 findings += _learner(changed, here, setups, parts.get("budget"))
+            findings += _fed(entry, changed, ("curricula", i, "name"))
     if "evaluation" in parts and "budget" in parts:
         findings += _evaluation(parts["evaluation"], parts["budget"])
     if "schedule" in parts and parts["schedule"].value_signal == "critic":
@@ -106,7 +133,7 @@ def _curriculum(entry: CurriculumEntry, path: KeyPath, setups: Sequence[str]) ->
 def _parameters(
     kind: type[curricula.Curriculum], given: CurriculumEntry | SetupChange, path: KeyPath
 ) -> Iterator[Finding]:
-    known = kind.options()
+    known = [*kind.options(), *(["fit"] if kind.capabilities.needs_gaussian else [])]
     for option in given.options:
         if option not in known:
             yield Finding(
@@ -178,6 +205,17 @@ def _learner(
                 f"{budget:,} steps are fewer than one rollout of '{entry.name}' on '{name}' "
                 f"({rollout:,}); raise the budget.",
             )
+
+
+def _fed(entry: CurriculumEntry, learner: LearnerEntry, path: KeyPath) -> Iterator[Finding]:
+    try:
+        kind, taught = curricula.get(entry.name), learners.get(learner.name)
+    except LookupError:
+        return
+    for options in (entry.options, *(part.options for part in entry.per_setup.values())):
+        if sentence := unfed(kind, taught, options):
+            yield Finding(path, sentence)
+            return
 
 
 def _evaluation(evaluation: Evaluation, budget: int) -> Iterator[Finding]:
