@@ -40,6 +40,11 @@ class EnvStep(NamedTuple):
     final_obs: Floats
 
 
+def noise_width(action_space: spaces.Box | spaces.Discrete) -> int:
+    """Returns how many normal numbers a policy draws per action: one for each entry or choice."""
+    return int(getattr(action_space, "n", 0) or np.prod(action_space.shape or 1))
+
+
 class RolloutEnvs(Protocol):
     """The environments that S agents collect rollouts in, n copies each.
 
@@ -81,7 +86,8 @@ class Agents(Protocol):
 
         Args:
             obs: Observations as the environment gives them.
-            noise: Standard normal numbers (S, M, action); zeros ask for the deterministic action.
+            noise: Standard normal numbers (S, M, `noise_width`); zeros ask for the deterministic
+                action.
         """
 
     def values(self, agent: int, obs: Floats) -> Floats:
