@@ -72,7 +72,10 @@ class TrainingEnvs:
         self._discount *= self.setup.gamma
         ended = np.flatnonzero(terminated | truncated)
         self._finish(ended, info["context"])
-        for what, array in (("observation", obs), ("reward", reward), ("observation", final_obs)):
+        seen = [("observation", obs), ("reward", reward)]
+        if len(ended):
+            seen.append(("observation", final_obs))
+        for what, array in seen:
             for i in zero_non_finite(array):
                 k, copy = divmod(i, self.copies)
                 self.broken.setdefault(

@@ -186,7 +186,7 @@ class BatchedPPO:
         self._policy.params[agent].numpy()[:] = arrays["params"]
         for moment, name in zip(self.updater.moments, ("adam_first", "adam_second"), strict=True):
             moment[agent].numpy()[:] = arrays[name]
-        self.updater.steps[agent].fill_(state["adam_steps"])
+        self.updater.steps[agent] = state["adam_steps"]
         self._noise_rngs[agent].bit_generator.state = state["noise_rng"]
         self._order_rngs[agent].bit_generator.state = state["order_rng"]
         self.normaliser.load(agent, state["moments"])
