@@ -3,7 +3,9 @@
 Everything of one iteration is one jitted program, vmapped over the seeds: rollout with automatic
 resets, the value of the last observation at truncations, GAE, epochs of shuffled minibatches with
 normalised advantages, clipped surrogate, gradients clipped by their norm, Adam. Contexts are drawn
-from the setup's initial distribution.
+from the setup's initial distribution. All random numbers of a rollout are drawn at once, by XLA's
+own generator, and orders by sorting uniform numbers: small draws inside the loop over steps, and
+JAX's default generator, cost as much again as everything else.
 """
 
 from __future__ import annotations
@@ -35,9 +37,9 @@ STD = jnp.sqrt(jnp.asarray(SETUP.initial_variance, jnp.float32))
 LOWER, UPPER = jnp.asarray(SETUP.lower, jnp.float32), jnp.asarray(SETUP.upper, jnp.float32)
 
 
-def fresh(key: jax.Array) -> Pytree:
+def fresh(noise: jax.Array) -> Pytree:
     """One copy at the start of an episode: state (x, ẋ, y, ẏ), context, elapsed steps."""
-    context = jnp.clip(MEAN + STD * jax.random.normal(key, MEAN.shape), LOWER, UPPER)
+    context = jnp.clip(MEAN + STD * noise, LOWER, UPPER)
     return jnp.array([START[0], 0.0, START[1], 0.0], jnp.float32), context, 0
 
 
@@ -47,16 +49,15 @@ def observe(copy: Pytree) -> jax.Array:
     return jnp.concatenate([state, 2 * (context - LOWER) / (UPPER - LOWER) - 1])
 
 
-def physics(copy: Pytree, action: jax.Array, key: jax.Array) -> tuple[Pytree, Pytree]:
+def physics(copy: Pytree, action: jax.Array, noise: jax.Array) -> tuple[Pytree, Pytree]:
     """One control step: Euler substeps, and the wall with its gate."""
     state, context, elapsed = copy
     force = jnp.clip(action, -MAX_FORCE, MAX_FORCE)
-    noise = NOISE * jax.random.normal(key, (SUBSTEPS, 2))
 
     def substep(carry: Pytree, drawn: jax.Array) -> tuple[Pytree, None]:
         position, velocity, stopped = carry
         after = jnp.clip(position + TIME_STEP * velocity, -ARENA, ARENA)
-        faster = velocity + TIME_STEP * (DRIVE * force - context[2] * velocity + drawn)
+        faster = velocity + TIME_STEP * (DRIVE * force - context[2] * velocity + NOISE * drawn)
         reached = (position[1] * after[1] <= 0) & (position[1] != 0)
         share = position[1] / jnp.where(reached, position[1] - after[1], 1.0)
         crossing = position[0] + share * (after[0] - position[0])
@@ -74,12 +75,13 @@ def physics(copy: Pytree, action: jax.Array, key: jax.Array) -> tuple[Pytree, Py
     return (state, context, elapsed + 1), (reward, terminated, truncated)
 
 
-def step(copy: Pytree, action: jax.Array, key: jax.Array) -> tuple[Pytree, Pytree]:
+def step(
+    copy: Pytree, action: jax.Array, noise: jax.Array, context: jax.Array
+) -> tuple[Pytree, Pytree]:
     """One control step; a finished copy begins anew."""
-    first, second = jax.random.split(key)
-    after, (reward, terminated, truncated) = physics(copy, action, first)
+    after, (reward, terminated, truncated) = physics(copy, action, noise)
     over = terminated | truncated
-    following = jax.tree.map(lambda a, b: jnp.where(over, a, b), fresh(second), after)
+    following = jax.tree.map(lambda a, b: jnp.where(over, a, b), fresh(context), after)
     return following, (reward, terminated, truncated, observe(after))
 
 
@@ -113,7 +115,7 @@ def initialise(key: jax.Array, p: PPOParams) -> Pytree:
 
 
 def log_prob(params: Pytree, mean: jax.Array, action: jax.Array) -> jax.Array:
-    """log π(a|s) of a Gaussian."""
+    """Returns log π(a|s) of a Gaussian."""
     z = (action - mean) * jnp.exp(-params["log_std"])
     return jnp.sum(-0.5 * z * z - params["log_std"] - 0.5 * np.log(2 * np.pi), axis=-1)
 
@@ -125,7 +127,7 @@ def make(p: PPOParams) -> tuple[Callable[..., Pytree], Callable[..., Pytree]]:
         params_key, env_key, key = jax.random.split(key, 3)
         params = initialise(params_key, p)
         zeros = jax.tree.map(jnp.zeros_like, params)
-        copies = jax.vmap(fresh)(jax.random.split(env_key, p.n_envs))
+        copies = jax.vmap(fresh)(jax.random.normal(env_key, (p.n_envs, 3)))
         return params, (zeros, zeros, 0), copies, key
 
     def loss(params: Pytree, batch: Pytree) -> jax.Array:
@@ -155,15 +157,16 @@ def make(p: PPOParams) -> tuple[Callable[..., Pytree], Callable[..., Pytree]]:
         params, moments, copies, key = state
         key, order_key, rollout_key = jax.random.split(key, 3)
 
-        def act(copies: Pytree, key: jax.Array) -> tuple[Pytree, Pytree]:
-            noise_key, env_key = jax.random.split(key)
+        def act(copies: Pytree, drawn: Pytree) -> tuple[Pytree, Pytree]:
+            noise, of_physics, contexts = drawn
             obs = jax.vmap(observe)(copies)
-            noise = jax.random.normal(noise_key, (p.n_envs, 2))
             action = network(params["actor"], obs) + jnp.exp(params["log_std"]) * noise
-            copies, out = jax.vmap(step)(copies, action, jax.random.split(env_key, p.n_envs))
+            copies, out = jax.vmap(step)(copies, action, of_physics, contexts)
             return copies, (obs, action, *out)
 
-        copies, found = jax.lax.scan(act, copies, jax.random.split(rollout_key, p.n_steps))
+        drawn = jax.random.normal(rollout_key, (p.n_steps, p.n_envs, 2 + 2 * SUBSTEPS + 3))
+        of_physics = drawn[..., 2:-3].reshape(p.n_steps, p.n_envs, SUBSTEPS, 2)
+        copies, found = jax.lax.scan(act, copies, (drawn[..., :2], of_physics, drawn[..., -3:]))
         obs, action, reward, terminated, truncated, final = found
         values = network(params["critic"], obs)[..., 0]
         last = network(params["critic"], jax.vmap(observe)(copies))[:, 0]
@@ -187,10 +190,8 @@ def make(p: PPOParams) -> tuple[Callable[..., Pytree], Callable[..., Pytree]]:
         )
 
         def epoch(carry: Pytree, key: jax.Array) -> tuple[Pytree, None]:
-            order = jax.random.permutation(key, p.n_steps * p.n_envs)
-            batches = jax.tree.map(
-                lambda x: x[order].reshape(-1, p.batch_size, *x.shape[1:]), flat
-            )
+            order = jnp.argsort(jax.random.uniform(key, p.n_steps * p.n_envs))
+            batches = jax.tree.map(lambda x: x[order].reshape(-1, p.batch_size, *x.shape[1:]), flat)
 
             def minibatch(carry: Pytree, batch: Pytree) -> tuple[Pytree, None]:
                 params, moments = carry
@@ -200,6 +201,6 @@ def make(p: PPOParams) -> tuple[Callable[..., Pytree], Callable[..., Pytree]]:
 
         keys = jax.random.split(order_key, p.n_epochs)
         (params, moments), _ = jax.lax.scan(epoch, (params, moments), keys)
-        return (params, moments, copies, key), reward.mean()
+        return (params, moments, copies, key), rewards.mean()
 
-    return jax.jit(jax.vmap(init)), jax.jit(jax.vmap(iterate))
+    return jax.jit(jax.vmap(init)), jax.jit(jax.vmap(iterate), donate_argnums=0)

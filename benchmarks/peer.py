@@ -19,6 +19,7 @@ import time
 from benchmarks.learners import THREADS, make_batch, steps_per_second
 
 FLAGS = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+ITERATIONS = 3
 
 
 def compare(seeds: int, rounds: int) -> None:
@@ -30,7 +31,7 @@ def compare(seeds: int, rounds: int) -> None:
     ours = make_batch("point-mass-2", "ppo", seeds)
     params = ours.resolved.params
     init, iterate = jax_ppo.make(params)
-    state = init(jax.random.split(jax.random.PRNGKey(0), seeds))
+    state = init(jax.random.split(jax.random.key(0, impl="unsafe_rbg"), seeds))
     state, _ = iterate(state)
     ours.advance()
     fast, slow = [], []
@@ -38,14 +39,15 @@ def compare(seeds: int, rounds: int) -> None:
         order = ("ours", "theirs") if i % 2 == 0 else ("theirs", "ours")
         for name in order:
             if name == "ours":
-                fast.append(steps_per_second(ours, 3))
+                fast.append(steps_per_second(ours, ITERATIONS))
                 continue
             started = time.process_time()
-            for _ in range(3):
+            for _ in range(ITERATIONS):
                 state, reward = jax.block_until_ready(iterate(state))
             spent = time.process_time() - started
-            slow.append(3 * ours.resolved.rollout_steps * seeds / spent)
+            slow.append(ITERATIONS * ours.resolved.rollout_steps * seeds / spent)
     ratios = [a / b for a, b in zip(fast, slow, strict=True)]
+    # Both with the value of what truncation cut off.
     rewards = ours.agents._rewards.mean()
     print(
         f"{seeds:>5} {statistics.median(fast):>12,.0f} {statistics.median(slow):>12,.0f} "

@@ -49,9 +49,12 @@ def _whole_evaluations(evaluation: EvaluationCell) -> float:
     from pacebench.harness.training.evaluation import SIDE_CONTEXTS
 
     n = evaluation.contexts
+    some = evaluation.curve_contexts or n
+    side = some + 2 * min(SIDE_CONTEXTS, n)
+    before = some + (side if evaluation.detail == "full" else 0)
+    # The estimate's own evaluation leaves nothing out.
     whole = 2 * n + 2 * min(SIDE_CONTEXTS, n)
-    before = whole if evaluation.detail == "full" else evaluation.curve_contexts or n
-    return 1 + (len(evaluation.steps) - 1) * before / whole
+    return (n + side + (len(evaluation.steps) - 1) * before) / whole
 
 
 def _rollout_steps(cell: Cell) -> int:

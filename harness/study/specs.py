@@ -36,7 +36,7 @@ class EvaluationDetail(Frozen):
 
     Attributes:
         curve_contexts: How many of the target contexts, the first ones, are played at the points
-            before the last; all of them if None.
+            before the last, and by the stochastic policy; all of them if None.
         detail: `final` plays the stochastic policy and the initial and current distributions at
             the last point alone, `full` at every point.
     """
@@ -44,8 +44,8 @@ class EvaluationDetail(Frozen):
     curve_contexts: int | None = Field(
         None,
         ge=1,
-        description="Target contexts at the points before the last, the first ones of the list "
-        "(default: all).",
+        description="Target contexts, the first of the list, at the points before the last and for "
+        "the stochastic policy (default: all).",
     )
     detail: Literal["final", "full"] = Field(
         "final",

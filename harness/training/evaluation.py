@@ -117,19 +117,20 @@ class Evaluator:
             last: Whether it is the last point. Before, unless the study asks for all, only what is
                 scored is played: the deterministic policy in target contexts.
         """
-        target = self._target if last else self._target[: self.evaluation.curve_contexts]
+        some = self._target[: self.evaluation.curve_contexts]
+        target = self._target if last else some
         blocks = [("target", "deterministic", len(target))]
         contexts = [[target] for _ in rows]
         if last or self.evaluation.detail == "full":
             side = len(self._initial)
             blocks += [
-                ("target", "stochastic", len(target)),
+                ("target", "stochastic", len(some)),
                 ("initial", "deterministic", side),
                 ("current", "deterministic", side),
             ]
             for k, own in zip(rows, contexts, strict=True):
                 rng = self.seeds[k].generator(RunRole.EVALUATION, point)
-                own += [target, self._initial, current[k].sample(side, rng)]
+                own += [some, self._initial, current[k].sample(side, rng)]
         labels: dict[str, list[Any]] = {
             "distribution": [name for name, _, n in blocks for _ in range(n)],
             "policy": [policy for _, policy, n in blocks for _ in range(n)],

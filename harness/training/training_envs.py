@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
 from pacebench import envs
@@ -39,7 +41,7 @@ class TrainingEnvs:
         for i, stream in enumerate(self._streams):
             self.env.set_stream(i, stream)
         self.observation_space = self.env.observation_space
-        self.action_space = self.env.action_space
+        self.action_space: spaces.Box | spaces.Discrete = self.env.action_space
         self.obs: Floats = np.zeros((*self._shape, *self.observation_space.shape))
         self.restarted: list[int] = []
         self.broken: dict[int, str] = {}
@@ -62,10 +64,10 @@ class TrainingEnvs:
         self.obs[rows] = self.env.reset(indices=chosen).reshape(len(rows), n, -1)
         self._start(chosen)
 
-    def step(self, actions: NDArray[np.floating]) -> EnvStep:
-        """Steps all copies with actions (S, n, action); finished ones begin anew by themselves."""
+    def step(self, actions: NDArray[Any]) -> EnvStep:
+        """Steps all copies with actions (S, n, …); finished ones begin anew by themselves."""
         obs, reward, terminated, truncated, info = self.env.step(
-            actions.reshape(-1, actions.shape[-1])
+            actions.reshape(-1, *actions.shape[2:])
         )
         final_obs = info["final_obs"]
         self._return += self._discount * reward

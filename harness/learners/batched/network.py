@@ -26,13 +26,15 @@ class Layout:
 
     Attributes:
         observation: Dimension of the observation.
-        action: Dimension of the action.
+        action: Dimension of the action, or the number of discrete ones.
         hidden: Widths of the hidden layers, of the actor and of the critic alike.
+        discrete: Whether actions are discrete; the log standard deviation then stays unused.
     """
 
     observation: int
     action: int
     hidden: tuple[int, ...]
+    discrete: bool = False
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -64,7 +66,7 @@ class Layout:
 
 
 class StackedPolicy:
-    """S Gaussian policies with state-independent spread, and their critics.
+    """The networks of S policies and their critics; a policy's spread does not depend on the state.
 
     `forward` keeps what `backward` needs; both write into buffers that are allocated, and viewed as
     the products want them, once per batch size: with one agent such things cost as much as the
@@ -137,13 +139,14 @@ class StackedPolicy:
                 used = 1 if (net, i) == (1, last) else w.shape[3]
                 named[f"{name}.weight"] = w[agent, net, :, :used].T
                 named[f"{name}.bias"] = b[agent, net, 0, :used]
-        named["log_std"] = self.log_std[agent]
+        if not self.layout.discrete:
+            named["log_std"] = self.log_std[agent]
         return named
 
     def forward(self, obs: Floats32) -> Floats32:
         """Returns the heads (S, 2, B, action) at observations (S, B, observation).
 
-        Slice 0 holds the action means, slice 1 the values in its first column.
+        Slice 0 holds the action means or logits, slice 1 the values in its first column.
         """
         self._obs = obs[:, None]
         return self._run("both", self._obs)
@@ -173,7 +176,7 @@ class StackedPolicy:
         np.matmul(space.ones, flowing, out=self._grad_biases[0])
 
     def actor(self, obs: Floats32) -> Floats32:
-        """Returns the action means (S, B, action), without the critic's half of the work."""
+        """Returns the action means or logits (S, B, action), without the critic's work."""
         return self._run("actors", obs)
 
     def critic(self, obs: Floats32) -> Floats32:

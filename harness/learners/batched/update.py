@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,11 +11,11 @@ from numpy.typing import NDArray
 from pacebench.envs.arrays import Bools
 from pacebench.harness.learners import limits
 from pacebench.harness.learners.base import Floats32
+from pacebench.harness.learners.batched.heads import ActionHead
 from pacebench.harness.learners.batched.network import StackedPolicy
 from pacebench.harness.learners.ppo import PPOParams
 
-HALF_LOG_2PI = np.float32(0.5 * math.log(2.0 * math.pi))
-_ZERO, _MINUS_HALF = np.float32(0.0), np.float32(-0.5)
+_ZERO = np.float32(0.0)
 
 
 @dataclass
@@ -27,7 +26,7 @@ class Rollout:
         packed: (S, N, observation + action + 4): observation, action, old log-probability,
             advantage, return, old value.
         observation: Dimension of the observation.
-        action: Dimension of the action.
+        action: How many numbers an action takes.
     """
 
     packed: Floats32
@@ -42,8 +41,8 @@ class Updater:
     stopping decided and Adam's moments kept per agent.
     """
 
-    def __init__(self, policy: StackedPolicy, params: PPOParams) -> None:
-        self.policy, self.params = policy, params
+    def __init__(self, policy: StackedPolicy, head: ActionHead, params: PPOParams) -> None:
+        self.policy, self.head, self.params = policy, head, params
         self.moments = (torch.zeros_like(policy.params), torch.zeros_like(policy.params))
         # One row per agent, so that each keeps its own step count and may stop on its own; the
         # counts are single numbers that share the memory of `steps`.
@@ -134,14 +133,7 @@ class Updater:
         out = policy.forward(batch[:, :, :d])
         # The gradient of the loss with respect to `out`, and its used parts.
         d_heads, d_means, d_values = self._zeros(size)
-        inverse_std = np.exp(-policy.log_std)[:, None]
-        z = actions - out[:, 0]
-        z *= inverse_std
-        squares = z * z
-        # log π(a|s) = Σ −z²/2 − log σ − log √2π
-        log_ratio = np.add.reduce(squares, axis=2)
-        log_ratio *= _MINUS_HALF
-        log_ratio -= np.add.reduce(policy.log_std + HALF_LOG_2PI, axis=1, keepdims=True)
+        log_ratio = self.head.log_prob(out[:, 0], actions)
         log_ratio -= old_log_prob
         ratio = np.exp(log_ratio)
 
@@ -156,12 +148,7 @@ class Updater:
         ratio *= advantages
         d_log_prob = np.where(gain <= ratio, gain, _ZERO)
         d_log_prob *= np.float32(-1.0 / size)
-        np.multiply(d_log_prob[:, :, None], z, out=d_means)
-        d_means *= inverse_std
-        squares -= 1
-        squares *= d_log_prob[:, :, None]
-        np.add.reduce(squares, axis=1, out=policy.grad_log_std)
-        policy.grad_log_std -= np.float32(p.ent_coef)
+        self.head.backward(d_log_prob, d_means, p.ent_coef)
 
         values = out[:, 1, :, 0]
         if p.clip_range_vf is None:

@@ -87,13 +87,14 @@ def test_a_study_may_have_everything_at_every_point_or_fewer_contexts_before_the
     assert keys_of(full) == [
         *keys(1000, ("target", "deterministic", 7), ("target", "stochastic", 7)),
         *keys(1000, *everything(30)[2:]),
-        *keys(3000, *everything(30)),
+        *keys(3000, ("target", "deterministic", 30), ("target", "stochastic", 7)),
+        *keys(3000, *everything(30)[2:]),
     ]
     # What both play comes out the same, to the bit.
     usual = dict(zip(keys_of(result.evaluations), result.evaluations["return"], strict=True))
     both = dict(zip(keys_of(full), full["return"], strict=True))
     shared = usual.keys() & both.keys()
-    assert len(shared) == 7 + 100
+    assert len(shared) == 7 + 30 + 7 + 40
     assert all(usual[key] == both[key] for key in shared)
 
 
