@@ -33,7 +33,7 @@ def seconds_by_cell(cells: list[list[PlannedRun]]) -> list[float]:
         updates = cell.budget / _rollout_steps(cell) / cell.schedule.every
         per_run = (
             per_step * cell.budget
-            + per_evaluation * len(cell.evaluation.steps)
+            + per_evaluation * _whole_evaluations(cell.evaluation)
             + _update_seconds(cell) * updates
         )
         seconds.append(per_run * len(runs))
@@ -43,6 +43,19 @@ def seconds_by_cell(cells: list[list[PlannedRun]]) -> list[float]:
 def available_workers() -> int:
     """Returns the number of cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _whole_evaluations(evaluation: EvaluationCell) -> float:
+    """Returns how many evaluations like that of the last point a run pays for, by episodes."""
+    from pacebench.harness.training.evaluation import SIDE_CONTEXTS
+
+    n = evaluation.contexts
+    some = evaluation.curve_contexts or n
+    side = some + 2 * min(SIDE_CONTEXTS, n)
+    before = some + (side if evaluation.detail == "full" else 0)
+    # The estimate's own evaluation leaves nothing out.
+    whole = 2 * n + 2 * min(SIDE_CONTEXTS, n)
+    return (n + side + (len(evaluation.steps) - 1) * before) / whole
 
 
 def _rollout_steps(cell: Cell) -> int:

@@ -11,6 +11,7 @@ from pacebench.harness.study.specs import (
     Cell,
     CurriculumCell,
     EvaluationCell,
+    EvaluationDetail,
     LearnerCell,
     PlannedRun,
 )
@@ -59,6 +60,7 @@ def resolve_cell(study: Study, entry: CurriculumEntry, setup: str) -> Cell:
             steps=study.evaluation_steps(),
             contexts=study.evaluation.contexts,
             root=study.seeds.root,
+            **study.evaluation.model_dump(include=set(EvaluationDetail.model_fields)),
         ),
         versions=versions(entry.name, setup, chosen.name),
     )

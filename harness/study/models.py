@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from pacebench.harness.study.specs import Frozen, ScheduleCell, Value
+from pacebench.harness.study.specs import EvaluationDetail, Frozen, ScheduleCell, Value
 
 # A study's name is a folder under results/: no separators, no dots in front, nothing to escape by.
 Name = Annotated[
@@ -171,7 +171,7 @@ class Seeds(Frozen):
         return self.start is not None
 
 
-class Evaluation(Frozen):
+class Evaluation(EvaluationDetail):
     """When and on what the policies are evaluated."""
 
     points: int = Field(
@@ -188,6 +188,8 @@ class Evaluation(Frozen):
     def _ascending(self) -> Evaluation:
         if self.steps is not None and list(self.steps) != sorted(set(self.steps)):
             raise ValueError("steps must ascend without repetition; sort them")
+        if self.curve_contexts is not None and self.curve_contexts > self.contexts:
+            raise ValueError("curve_contexts must not exceed contexts; lower it")
         return self
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
 from pacebench import envs
@@ -63,7 +64,7 @@ class TrainingEnvs:
         for i, stream in enumerate(self._streams):
             self.env.set_stream(i, stream)
         self.observation_space = self.env.observation_space
-        self.action_space = self.env.action_space
+        self.action_space: spaces.Box | spaces.Discrete = self.env.action_space
         self.obs: Floats = np.zeros((*self._shape, *self.observation_space.shape))
         self.restarted: list[int] = []
         self.broken: dict[int, str] = {}
@@ -101,11 +102,11 @@ class TrainingEnvs:
         self.obs[rows] = self.env.reset(indices=chosen).reshape(len(rows), n, -1)
         self._start(chosen)
 
-    def step(self, actions: NDArray[np.floating]) -> EnvStep:
-        """Steps all copies with actions (S, n, action); finished ones begin anew by themselves."""
+    def step(self, actions: NDArray[Any]) -> EnvStep:
+        """Steps all copies with actions (S, n, …); finished ones begin anew by themselves."""
         self._actions.append(actions.copy())
         obs, reward, terminated, truncated, info = self.env.step(
-            actions.reshape(-1, actions.shape[-1])
+            actions.reshape(-1, *actions.shape[2:])
         )
         final_obs = info["final_obs"]
         self._return += self._discount * reward
@@ -115,7 +116,10 @@ class TrainingEnvs:
         done = terminated | truncated
         ended = np.flatnonzero(done)
         self._finish(ended, info["context"], info["success"])
-        for what, array in (("observation", obs), ("reward", reward), ("observation", final_obs)):
+        seen = [("observation", obs), ("reward", reward)]
+        if len(ended):
+            seen.append(("observation", final_obs))
+        for what, array in seen:
             for i in zero_non_finite(array):
                 k, copy = divmod(i, self.copies)
                 self.broken.setdefault(
