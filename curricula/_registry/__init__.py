@@ -92,12 +92,13 @@ class Registry(Generic[T]):
         Raises:
             UnknownNameError: Nothing is; the message names the nearest match.
         """
-        if name not in self._items:
-            self._load(only=name)
-        try:
-            return self._items[name]
-        except (KeyError, TypeError):
-            raise UnknownNameError(self.kind, name, self.names()) from None
+        # Whatever else stands where a name is meant, such as a list, may not even be hashable.
+        if isinstance(name, str):
+            if name not in self._items:
+                self._load(only=name)
+            if name in self._items:
+                return self._items[name]
+        raise UnknownNameError(self.kind, name, self.names())
 
     def names(self) -> list[str]:
         """Returns every name, ours in the order of registration, then the outside ones."""

@@ -24,6 +24,7 @@ import pandas as pd
 from pacebench import envs
 from pacebench.harness import learners
 from pacebench.harness.analysis.scores import target_episodes
+from pacebench.harness.errors import UserError
 from pacebench.harness.records import RunResult, Status
 from pacebench.harness.seeding import RunSeed, StudyRole
 from pacebench.harness.study.specs import (
@@ -118,7 +119,13 @@ def _final(result: RunResult) -> tuple[float, float]:
 
 def select(setup: str, seeds: int, root: int) -> dict[str, Any]:
     """Tries every candidate for a setup and returns the record of the choice."""
-    grid = GRIDS[envs.setup(setup).environment]
+    environment = envs.setup(setup).environment
+    if environment not in GRIDS:
+        raise UserError(
+            f"setup '{setup}': no candidates are declared for the environment '{environment}'; add "
+            f"them to GRIDS of {__name__}."
+        )
+    grid = GRIDS[environment]
     runs = [RunSeed(root=root, role=StudyRole.TUNE, index=i) for i in range(seeds)]
     tried = []
     for values in itertools.product(*grid["tried"].values()):
