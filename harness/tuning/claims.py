@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from optuna.storages import BaseStorage, RDBStorage
 
 
-class Claim(Protocol):
+class SearchClaim(Protocol):
     """What a process holds while it works on a search."""
 
     def beat(self, steps: int, fresh: int) -> None:
@@ -38,7 +38,7 @@ class Claim(Protocol):
 
 @dataclass
 class DatabaseClaim:
-    """A claim that the database keeps; see `Claim`."""
+    """A claim that the database keeps; see `SearchClaim`."""
 
     storage: RDBStorage
     trial_id: int
@@ -67,7 +67,7 @@ class DatabaseClaim:
 
 
 @dataclass
-class Claims:
+class SearchClaims:
     """Hands out searches, each to one process at a time.
 
     Attributes:
@@ -78,7 +78,7 @@ class Claims:
     storage: BaseStorage
     leases: Leases
 
-    def acquire(self, search: str) -> Claim | None:
+    def acquire(self, search: str) -> SearchClaim | None:
         """Returns a claim on a search that nobody works on; None where somebody does."""
         from optuna.storages import RDBStorage
 
@@ -111,7 +111,7 @@ def _claim(storage: RDBStorage, name: str) -> DatabaseClaim | None:
 
 
 @contextlib.contextmanager
-def kept(claim: Claim, heartbeat: float) -> Iterator[None]:
+def kept(claim: SearchClaim, heartbeat: float) -> Iterator[None]:
     """Keeps a claim alive while its search is worked on, then gives it back."""
     stop = threading.Event()
 

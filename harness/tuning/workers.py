@@ -16,7 +16,7 @@ from pacebench.harness.runner.launch import RunOptions
 from pacebench.harness.runner.leases import LeaseLostError, Leases
 from pacebench.harness.store.files import make_folder, write_atomic
 from pacebench.harness.study.models import Study
-from pacebench.harness.tuning.claims import Claim, Claims, kept
+from pacebench.harness.tuning.claims import SearchClaim, SearchClaims, kept
 from pacebench.harness.tuning.rerank import conclude
 from pacebench.harness.tuning.search import Search, searches
 from pacebench.harness.tuning.storage import open_storage, patiently
@@ -69,7 +69,7 @@ def work(study: Study, root: Path, url: str | None, options: RunOptions) -> None
 
     limits = options.limits
     storage = open_storage(root, url, limits)
-    claims = Claims(storage, Leases(root, limits.expiry, limits.heartbeat))
+    claims = SearchClaims(storage, Leases(root, limits.expiry, limits.heartbeat))
     todo = searches(study, root)
     while todo := [search for search in todo if search.record() is None]:
         idle = True
@@ -88,7 +88,7 @@ def work(study: Study, root: Path, url: str | None, options: RunOptions) -> None
             time.sleep(_WAIT)  # others work on what is left; one of them may die
 
 
-def _finish(search: Search, storage: BaseStorage, claim: Claim, options: RunOptions) -> None:
+def _finish(search: Search, storage: BaseStorage, claim: SearchClaim, options: RunOptions) -> None:
     """Goes on with a search until it has made its choice."""
     trials = patiently(lambda: search.open(storage))
     while patiently(lambda: advance(search, trials, options, claim.check)):

@@ -18,7 +18,7 @@ from pacebench.harness.runner.launch import RunOptions
 from pacebench.harness.runner.leases import LeaseLostError, Leases
 from pacebench.harness.tuning import storage as storages
 from pacebench.harness.tuning import workers
-from pacebench.harness.tuning.claims import Claims, kept
+from pacebench.harness.tuning.claims import SearchClaims, kept
 from pacebench.harness.tuning.record import read_record, read_search
 from pacebench.harness.tuning.search import searches
 from pacebench.harness.tuning.storage import open_storage, patiently
@@ -86,8 +86,8 @@ def test_two_processes_without_a_shared_folder(tmp_path: Path) -> None:
 def test_a_claim_that_expired_is_lost(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/trials.db"
     short = Limits(heartbeat=1.0, expiry=1.0)
-    first = Claims(open_storage(tmp_path, url, short), Leases(tmp_path))
-    second = Claims(open_storage(tmp_path, url, short), Leases(tmp_path))
+    first = SearchClaims(open_storage(tmp_path, url, short), Leases(tmp_path))
+    second = SearchClaims(open_storage(tmp_path, url, short), Leases(tmp_path))
     claim = first.acquire("search")
     assert claim is not None
     assert second.acquire("search") is None
