@@ -94,13 +94,14 @@ class Registry(Generic[T]):
             UnknownNameError: Nothing is; the message names the nearest match.
             DuplicateNameError: Two packages have something of this name.
         """
-        self._check_claims(name)
-        if name not in self._items:
-            self._load(only=name)
-        try:
-            return self._items[name]
-        except (KeyError, TypeError):
-            raise UnknownNameError(self.kind, name, self.names()) from None
+        # Whatever else stands where a name is meant, such as a list, may not even be hashable.
+        if isinstance(name, str):
+            self._check_claims(name)
+            if name not in self._items:
+                self._load(only=name)
+            if name in self._items:
+                return self._items[name]
+        raise UnknownNameError(self.kind, name, self.names())
 
     def names(self) -> list[str]:
         """Returns every name, ours in the order of registration, then the outside ones."""

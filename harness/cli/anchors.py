@@ -20,12 +20,11 @@ def anchors(
 
     Example: [bold]pacebench anchors point-mass-2 --episodes 2000[/bold]
     """
-    import json
     from dataclasses import asdict
 
     from pacebench import envs
     from pacebench.envs.anchoring import measure_anchors, write_anchors
-    from pacebench.harness.cli.output import console
+    from pacebench.harness.cli.output import console, say_json
 
     names = envs.names() if setup == "all" else [envs.setup(setup).name]
     measured = {}
@@ -37,7 +36,7 @@ def anchors(
             write_anchors(name, measured[name])
     if json_:
         plain = {name: asdict(found) for name, found in measured.items()}
-        typer.echo(json.dumps(plain, indent=2, ensure_ascii=False))
+        say_json(plain)
         return
     for name, found in measured.items():
         out = console()

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pacebench.harness.cli.selectors import Chosen, Only, Seeds, Values
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -48,6 +50,9 @@ def report(
         ),
     ] = True,
     json_: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
+    values: Values = None,
+    only: Only = None,
+    seeds: Seeds = None,
 ) -> None:
     """Analyse a study's results: page, Markdown, tables and figures.
 
@@ -55,14 +60,11 @@ def report(
 
     Example: [bold]pacebench report studies/quick.yaml[/bold]
     """
-    import json
-
-    from pacebench.harness.cli.folders import results_of
-    from pacebench.harness.cli.output import console, warnings_as_lines
+    from pacebench.harness.cli.output import console, say_json, warnings_as_lines
     from pacebench.harness.report.make import report as make_report
     from pacebench.harness.report.sections.claims import verdict_columns, verdict_rows
 
-    folder = results_of(study, results)
+    folder = Chosen(study, values, only, seeds).results(results)
     screen = console()
     with warnings_as_lines():
         if screen.is_terminal:
@@ -77,7 +79,7 @@ def report(
             "exploratory": made.view.analysis.exploratory,
             "page": str(made.page),
         }
-        typer.echo(json.dumps(said, indent=2, ensure_ascii=False))
+        say_json(said)
         return
     rows = verdict_rows(made.view)
     if rows:

@@ -281,4 +281,6 @@ def _raw(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, str) and value.startswith(("=", "+", "-", "@")):
+        return f"'{value}"  # or a spreadsheet would take it for a formula, and run it
     return f"{value:.9g}" if isinstance(value, float) else str(value)

@@ -12,8 +12,13 @@ from pacebench.harness.study.specs import EvaluationDetail, Frozen, ScheduleCell
 Name = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*$", max_length=80)
 ]
-# Labels are shown to people, so they may say anything, on one line.
-Label = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[^\r\n\t\x00]+$")]
+# What people write may say anything but characters that would act on a terminal or turn its reading
+# direction: controls, line separators and bidirectional marks. A question may have several lines.
+_ACTING = r"\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+Label = Annotated[str, Field(min_length=1, max_length=80, pattern=rf"^[^\u0000-\u001f{_ACTING}]+$")]
+Question = Annotated[
+    str, Field(max_length=2_000, pattern=rf"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f{_ACTING}]+$")
+]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Steps = Annotated[int, Field(ge=1, le=10**12)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -305,9 +310,7 @@ class Study(Frozen):
     """One question, and everything needed to answer it."""
 
     name: Name = Field(description="Names the folder under results/.")
-    question: str = Field(
-        min_length=1, max_length=2_000, description="What the study is to settle, in a sentence."
-    )
+    question: Question = Field(description="What the study is to settle, in a sentence.")
     curricula: tuple[Annotated[CurriculumEntry, BeforeValidator(_named)], ...] = Field(min_length=1)
     setups: tuple[str, ...] = Field(
         min_length=1, description="Registered setups: `pacebench list`."

@@ -84,6 +84,14 @@ def test_csv_keeps_values_and_leaves_missing_ones_empty() -> None:
     assert rows == [["label", "mean", "low"], [HOSTILE, "1.5", "1"], ["b", "", ""]]
 
 
+@pytest.mark.parametrize("label", ['=HYPERLINK("http://x")', "+1+1", "-1", "@SUM(A1)"])
+def test_csv_holds_no_formulas(label: str) -> None:
+    _, first, _ = csv.reader(io.StringIO(table(label).csv()))
+    assert first[0] == f"'{label}"
+    negative = Table("n", "n", "", (Column("x", "x"),), [{"x": -1.5}, {"x": -2}])
+    assert negative.csv() == "x\n-1.5\n-2\n", "numbers stay numbers"
+
+
 def test_an_interval_is_shown_as_one_column_and_kept_as_two() -> None:
     columns = Column.interval("auc_interval", "interval", fixed(1))
     there = Interval(1.5, 1.0, 2.0, 0.95, "welch-t", "mean", runs=12, tasks=1)
