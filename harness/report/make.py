@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +13,10 @@ from pacebench.harness.analysis.scores import UNRESOLVED
 from pacebench.harness.errors import UserError
 from pacebench.harness.report.data import ReportData
 from pacebench.harness.report.document import Document
+from pacebench.harness.report.embedded import embedded
 from pacebench.harness.report.gather import gather
+from pacebench.harness.report.overview import SUMMARY, summary
+from pacebench.harness.report.paper import write_paper
 from pacebench.harness.report.render import markdown, page
 from pacebench.harness.report.sections.order import document
 from pacebench.harness.store.files import make_folder, storage, write_atomic
@@ -42,7 +47,7 @@ class Report:
         return self.folder / "index.html"
 
 
-def report(path: Path | str, out: Path | str | None = None, *, svg: bool = True) -> Report:
+def report(path: Path | str, out: Path | str | None = None) -> Report:
     """Writes the report of a results folder and notes in its ledger that the data were looked at.
 
     The same results give the same tables and figures, byte for byte; only the provenance section
@@ -51,7 +56,6 @@ def report(path: Path | str, out: Path | str | None = None, *, svg: bool = True)
     Args:
         path: The results folder, `results/<study>`, or a packed study.
         out: Where to write; `report` inside it if not given.
-        svg: Whether to write the figures as SVG files too; the page holds them in any case.
 
     Raises:
         UserError: There are no results, or they cannot be analysed.
@@ -70,25 +74,41 @@ def report(path: Path | str, out: Path | str | None = None, *, svg: bool = True)
     ledger.append(REPORT_EVENT, runs_known=look, plan=results.manifest.plan_digest)
     made = document(data)
     folder = StudyFiles(root).folder / FOLDER if out is None else Path(out)
-    write(made, data, folder, svg=svg)
+    write(made, data, folder)
     return Report(folder, data, made)
 
 
-def write(made: Document, data: ReportData, folder: Path, *, svg: bool = True) -> None:
+def write(made: Document, data: ReportData, folder: Path) -> None:
     """Writes a document's files, replacing those of an earlier report.
 
     Raises:
         StorageError: The folder cannot be written.
     """
     make_folder(folder)
-    with storage(folder):
-        for name in ("tables", "figures"):
-            shutil.rmtree(folder / name, ignore_errors=True)
-            (folder / name).mkdir()
+    with storage(folder), replaced(folder, ("tables", "figures", "paper")) as fresh:
         for table in made.tables():
-            table.write(folder / "tables")
+            table.write(fresh["tables"])
         for figure in made.figures():
-            figure.write(folder / "figures", svg=svg)
+            figure.write(fresh["figures"])
+        write_paper(made, fresh["paper"])
     write_atomic(folder / "report.md", markdown(made).encode())
+    write_atomic(folder / SUMMARY, summary(made, data).encode())
     # The page comes last: whoever finds it finds everything it links to.
-    write_atomic(folder / "index.html", page(made, data.styles, svg=svg).encode())
+    write_atomic(folder / "index.html", page(made, data.styles, embedded(data)).encode())
+
+
+@contextmanager
+def replaced(folder: Path, names: Sequence[str]) -> Iterator[dict[str, Path]]:
+    """Gives empty folders to fill beside the old ones, and puts them in their place at the end.
+
+    A report that is interrupted leaves the old files, to which the old page links.
+    """
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as beside:
+        fresh = {name: Path(beside) / name for name in names}
+        for path in fresh.values():
+            path.mkdir()
+        yield fresh
+        for name, path in fresh.items():
+            if (folder / name).exists():
+                (folder / name).rename(Path(beside) / f"old-{name}")
+            path.rename(folder / name)

@@ -11,8 +11,6 @@ import hashlib
 from collections import Counter
 from dataclasses import dataclass
 
-from matplotlib.colors import to_hex, to_rgb
-
 from pacebench.harness.study.models import Study
 
 # Controls are muted, the closed forms warm, the numerical baselines blue.
@@ -135,6 +133,17 @@ def _moved(rgb: _Colour, share: float, page: str) -> _Colour:
     towards = 0.0 if _luminance(page) > 0.5 else 1.0
     red, green, blue = (c + share * (towards - c) for c in rgb)
     return red, green, blue
+
+
+def to_rgb(colour: str) -> _Colour:
+    """Returns the shares of red, green and blue in `#rrggbb`."""
+    red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    return red, green, blue
+
+
+def to_hex(rgb: _Colour) -> str:
+    """Returns a colour as `#rrggbb`."""
+    return "#" + "".join(f"{round(255 * share):02x}" for share in rgb)
 
 
 def _luminance(colour: str) -> float:
