@@ -81,6 +81,7 @@ def run(
 
     from pacebench import harness
     from pacebench.harness.cli.output import console
+    from pacebench.harness.report.terminal import study_screen
     from pacebench.harness.runner.display import choose, duration
     from pacebench.harness.runner.launch import RunOptions
     from pacebench.harness.study.load import load_study
@@ -111,6 +112,9 @@ def run(
             f"{summary.root / 'runs'}, then try --retry-failed."
         )
         raise typer.Exit(1)
+    with contextlib.suppress(OSError):
+        for line in study_screen(loaded, summary.root):
+            console().print(line)
     _say(f"Results: {summary.root}")
 
 

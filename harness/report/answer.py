@@ -64,7 +64,7 @@ def answer(study: Study, family: Sequence[ComparisonResult], *, exploratory: boo
 
 def _clauses(study: Study, decided: Sequence[ComparisonResult]) -> list[str]:
     """Returns who is what against whom, those of one sort together."""
-    groups: dict[tuple[Verdict, str, str, bool], tuple[list[str], str]] = {}
+    groups: dict[tuple[Verdict, str, str, bool], list[str]] = {}
     several = len({item.question.estimand for item in decided}) > 1
     for item in decided:
         q = item.question
@@ -72,10 +72,10 @@ def _clauses(study: Study, decided: Sequence[ComparisonResult]) -> list[str]:
         kept, listed = (q.b, q.a) if fixed_second else (q.a, q.b)
         place = _place([q.scope]) + (f" in {item.measure}" if several else "")
         key = (item.verdict, kept, place, fixed_second)
-        groups.setdefault(key, ([], kept))[0].append(listed)
+        groups.setdefault(key, []).append(listed)
     merged: dict[tuple[Verdict, str, tuple[str, ...], bool], list[str]] = {}
-    for (verdict, kept, place, fixed_second), (others, _) in groups.items():
-        merged.setdefault((verdict, kept, tuple(others), fixed_second), []).append(place)
+    for (verdict, kept, place, fixed_second), listed_ in groups.items():
+        merged.setdefault((verdict, kept, tuple(listed_), fixed_second), []).append(place)
     found = []
     for (verdict, kept, others, fixed_second), places in merged.items():
         first, second = (_and(others), kept) if fixed_second else (kept, _and(others))

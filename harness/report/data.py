@@ -123,8 +123,8 @@ class ReportData:
 
     def figure(self, plot: RowPlot | PanelPlot) -> Figure:
         """Returns a finished figure; of an exploratory report, every file of it says so."""
-        weak = " · exploratory" if self.exploratory else ""
-        return replace(plot, name=words.slug(plot.name), title=f"{plot.title}{weak}").figure()
+        stamp = " (exploratory)" if self.exploratory else ""
+        return replace(plot, name=words.slug(plot.name), stamp=stamp).figure()
 
     @cached_property
     def units(self) -> dict[tuple[str, str, int], int]:

@@ -111,6 +111,21 @@ class Pictures:
 
 
 @dataclass(frozen=True)
+class Verdicts:
+    """A grid of verdicts."""
+
+    grid: Grid
+
+
+@dataclass(frozen=True)
+class Link:
+    """A way to another page."""
+
+    text: str
+    address: str
+
+
+@dataclass(frozen=True)
 class Fold:
     """Blocks behind a click."""
 
@@ -118,7 +133,10 @@ class Fold:
     blocks: Sequence[Block]
 
 
-Block = Text | Heading | Warned | Claims | Listing | Pairs | TableBlock | Figures | Pictures | Fold
+Block = (
+    Text | Heading | Warned | Claims | Listing | Pairs | TableBlock | Figures | Pictures
+    | Verdicts | Link | Fold
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

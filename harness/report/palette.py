@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pacebench.harness.study.models import Study
@@ -83,16 +84,21 @@ class Style:
 
 def styles(study: Study) -> dict[str, Style]:
     """Returns the look of each of a study's curricula by label."""
+    return looks([(entry.shown, entry.name) for entry in study.curricula])
+
+
+def looks(entries: Sequence[tuple[str, str]]) -> dict[str, Style]:
+    """Returns the look of each label, given with its registered name."""
     seen: Counter[str] = Counter()
-    taken = {entry.name for entry in study.curricula}
+    taken = {name for _, name in entries}
     found: dict[str, Style] = {}
-    for i, entry in enumerate(study.curricula):
-        colour, repeat = _colour(entry.name, taken), seen[entry.name]
-        seen[entry.name] += 1
-        found[entry.shown] = Style(
+    for i, (label, name) in enumerate(entries):
+        colour, repeat = _colour(name, taken), seen[name]
+        seen[name] += 1
+        found[label] = Style(
             index=i,
-            label=entry.shown,
-            name=entry.name,
+            label=label,
+            name=name,
             colour=_on_page(colour, repeat, LIGHT_PAGE),
             dark=_on_page(colour, repeat, DARK_PAGE),
             marker=_MARKERS[i % len(_MARKERS)],

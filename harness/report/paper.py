@@ -1,4 +1,4 @@
-"""A folder to drop into a manuscript: tables and figures as wide as a column, and how to use them."""
+"""A folder to drop into a manuscript: tables and figures as wide as a column."""
 
 from __future__ import annotations
 
@@ -29,9 +29,11 @@ def write_paper(made: Document, folder: Path) -> None:
         if figure.name.startswith(_FIGURES) and ".tex" in figure.files:
             (folder / f"{figure.name}.tex").write_bytes(figure.files[".tex"])
             shown.append((figure.name, figure.title, figure.caption))
+    weak = "Exploratory. " if made.exploratory else ""
     floats = "\n".join(
         f"\\begin{{figure}}\n\\centering\n\\input{{{name}}}\n"
-        f"\\caption{{{escape_tex(title)}. {escape_tex(caption)}}}\n\\end{{figure}}\n\\clearpage"
+        f"\\caption{{{weak}{escape_tex(title)}. {escape_tex(caption)}}}\n"
+        "\\end{figure}\n\\clearpage"
         for name, title, caption in shown
     )
     text = (

@@ -13,6 +13,7 @@ from markupsafe import Markup, escape
 
 from pacebench.harness.report import document as doc
 from pacebench.harness.report.answer import Grid
+from pacebench.harness.report.figure import Figure
 from pacebench.harness.report.figures.page import part
 from pacebench.harness.report.palette import DARK_PAGE, Style
 from pacebench.harness.report.tables import escape_markdown
@@ -80,7 +81,7 @@ def _grid(grid: Grid) -> Iterator[str]:
         yield "| " + " | ".join([escape_markdown(row.text), *chips]) + " |"
 
 
-def _figure(figure: doc.Figure) -> Iterator[str]:
+def _figure(figure: Figure) -> Iterator[str]:
     yield f"![{escape_markdown(figure.title)}](figures/{figure.picture})"
     yield ""
     yield f"*{escape_markdown(figure.caption)}*"
@@ -120,6 +121,10 @@ def _lines(block: doc.Block) -> Iterator[str]:
                 yield from _figure(figure)
         case doc.Pictures(pictures):
             yield from (f"- {escape_markdown(f'{p.label}: {p.text}')}" for p in pictures)
+        case doc.Verdicts(grid):
+            yield from _grid(grid)
+        case doc.Link(text, address):
+            yield f"[{escape_markdown(text)}]({address})"
         case doc.Fold(title, blocks):
             yield from (f"### {escape_markdown(title)}", "")
             for inner in blocks:

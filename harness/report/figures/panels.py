@@ -94,6 +94,7 @@ class PanelPlot:
         rules: Horizontal lines, each with its word; of a panel's own axes it draws its own.
         backdrops: Lines behind the panels by key, each with its method.
         notes: Folded below.
+        stamp: What its file says after the title.
     """
 
     name: str
@@ -105,6 +106,7 @@ class PanelPlot:
     rules: Sequence[tuple[float, str]] = ()
     backdrops: Mapping[str, Sequence[tuple[Style, Line]]] = field(default_factory=dict)
     notes: str = ""
+    stamp: str = ""
 
     def figure(self) -> Figure:
         """Returns the finished figure."""
@@ -164,7 +166,7 @@ class PanelPlot:
             at = _up(y.place(value))
             parts.append(
                 f'<line class="rule" x1="{LEFT}" x2="{right}" y1="{at}" y2="{at}"/>'
-                f'<text x="{right - 3}" y="{float(at) - 3:.1f}" text-anchor="end">{word}</text>'
+                f'<text x="{right - 3}" y="{float(at) + 9:.1f}" text-anchor="end">{word}</text>'
             )
         if panel.key:
             parts.append(f'<use href="#{self._behind(panel.key)}"/>')
@@ -191,7 +193,7 @@ class PanelPlot:
         )
         parts = [
             f"<defs>{defs}</defs>",
-            f'<text class="title" x="6" y="17">{escape(self.title)}</text>',
+            f'<text class="title" x="6" y="17">{escape(self.title + self.stamp)}</text>',
         ]
         for i, panel in enumerate(self.panels):
             left, top = (i % columns) * WIDTH, 26 + (i // columns) * tall
@@ -245,8 +247,8 @@ def _ellipse(ellipse: Ellipse, x: Axis, y: Axis) -> Markup:
         (
             _across(x.place(cx)),
             _up(y.place(cy)),
-            f"{max(1.0, rx / (x.high - x.low) * width):.1f}",
-            f"{max(1.0, ry / (y.high - y.low) * height):.1f}",
+            f"{max(2.0, rx / (x.high - x.low) * width):.1f}",
+            f"{max(2.0, ry / (y.high - y.low) * height):.1f}",
         )
         for cx, cy, rx, ry in ellipse.frames.tolist()
     ]

@@ -41,7 +41,9 @@ def rows(plot: RowPlot) -> str:
         colour = f"m{row.styles[0].index}"
         if row.bars:
             total = sum(bar.value for bar in row.bars)
-            drawn.append(f"\\addplot[{colour},line width=4pt] coordinates {{(0,{i}) ({total:g},{i})}};")
+            drawn.append(
+                f"\\addplot[{colour},line width=4pt] coordinates {{(0,{i}) ({total:g},{i})}};"
+            )
         raised = i - 0.22 if row.dots else i
         for kind, mark in _MARKS.items():
             points = [f"({d.value:g},{i + 0.18:g})" for d in row.dots if d.kind == kind]
@@ -100,7 +102,8 @@ def _inside(plot: PanelPlot, panel: Panel, x: Axis, y: Axis) -> Iterable[str]:
     for _, line in plot.backdrops.get(panel.key, ()):
         yield f"\\addplot[black!25] coordinates {{{_points(line, y)}}};"
     for value, _ in plot.rules:
-        yield f"\\addplot[densely dashed,gray] coordinates {{({x.low:g},{value:g}) ({x.high:g},{value:g})}};"
+        ends = f"({x.low:g},{value:g}) ({x.high:g},{value:g})"
+        yield f"\\addplot[densely dashed,gray] coordinates {{{ends}}};"
     for ellipse in panel.ellipses:
         cx, cy, rx, ry = ellipse.frames[-1]
         look = {"initial": "gray,dashed", "target": "black", "now": f"{colour},thick"}[ellipse.kind]

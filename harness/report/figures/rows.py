@@ -27,12 +27,12 @@ class Dot:
 
     Attributes:
         value: Its value.
-        unit: Its number among the observations that the page knows.
+        unit: Its number among the observations that the page knows, if it does.
         kind: `solved`, `open` where it did not solve the task, `failed` where it did not end.
     """
 
     value: float
-    unit: int
+    unit: int | None
     kind: str
 
 
@@ -93,6 +93,7 @@ class RowPlot:
         references: Values with a line.
         notes: Folded below.
         head: What the notes at the ends are.
+        stamp: What its file says after the title.
     """
 
     name: str
@@ -104,6 +105,7 @@ class RowPlot:
     references: Sequence[float] = ()
     notes: str = ""
     head: str = ""
+    stamp: str = ""
 
     def figure(self) -> Figure:
         """Returns the finished figure."""
@@ -152,7 +154,8 @@ class RowPlot:
                 if dot.kind == "failed"
                 else f'<circle class="{dot.kind}" cx="{x}" cy="{y}" r="3.4"/>'
             )
-            parts.append(f'<a href="#r{dot.unit}" tabindex="-1">{drawn}</a>')
+            link = f'<a href="#r{dot.unit}" tabindex="-1">{drawn}</a>'
+            parts.append(drawn if dot.unit is None else link)
         y = "22%" if row.dots else "50%"
         tip = f' data-tip="{escape(row.tip)}"' if row.tip else ""
         if row.ends is not None:
@@ -173,8 +176,10 @@ class RowPlot:
             for row in self.rows
         )
         tall = " dots" if any(row.dots for row in self.rows) else ""
+        # As wide as the longest name with its mark.
+        wide = max(len(row.text) for row in self.rows) + 3
         return (
-            f'<table class="rows{tall}"><thead><tr><td></td>'
+            f'<table class="rows{tall}" style="--w:{0.98 * wide:.0f}ch"><thead><tr><td></td>'
             f'<td><svg class="strip axis" role="img" aria-label="axis: {escape(self.axis.label)}">'
             f"{self._backdrop()}{self._numbers('11')}</svg></td>"
             f'<td class="note">{escape(self.head)}</td></tr></thead><tbody>{body}</tbody></table>'
@@ -185,7 +190,7 @@ class RowPlot:
         height, width = _TOP + _ROW * len(self.rows) + 26, _LABEL + _STRIP + _NOTE
         strip = f'x="{_LABEL}" width="{_STRIP}"'
         parts = [
-            f'<text class="title" x="6" y="16">{escape(self.title)}</text>',
+            f'<text class="title" x="6" y="16">{escape(self.title + self.stamp)}</text>',
             f'<svg {strip} y="22" height="{_TOP - 22}">{self._backdrop()}{self._numbers("12")}'
             "</svg>",
         ]

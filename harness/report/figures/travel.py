@@ -75,8 +75,9 @@ def _travel(
     both = np.concatenate(list(ends.values()))
     axes = []
     for place, d in enumerate(pair):
-        centres = np.concatenate([frames[:, 0, d] for frames in moves.values()])
-        reach = [both[:, place] - both[:, place + 2], both[:, place] + both[:, place + 2], centres]
+        moved = np.concatenate([frames[..., d] for frames in moves.values()])
+        reach = [both[:, place] - both[:, place + 2], both[:, place] + both[:, place + 2]]
+        reach += [moved[:, 0] - moved[:, 1], moved[:, 0] + moved[:, 1]]
         axes.append(Axis.over(np.concatenate(reach).tolist(), task.context_names[d], count=3))
     panels = []
     for label, frames in moves.items():

@@ -10,6 +10,7 @@ import pandas as pd
 from pacebench import curricula
 from pacebench.harness.report import document as doc
 from pacebench.harness.report.data import ReportData, of_cell
+from pacebench.harness.report.figure import Figure
 from pacebench.harness.report.figures.travel import (
     DISTANCES,
     SLIDER,
@@ -36,19 +37,21 @@ def behaviour(data: ReportData) -> doc.Section:
     if data.updates.empty:
         text = "No curriculum update was recorded: no curriculum of this study moves."
         return doc.Section("behaviour", "Curriculum behaviour", [doc.Text(text)])
-    shown, further, distances, steps = [], [], [], []
+    shown: list[Figure] = []
+    further: list[Figure | None] = []
+    distances: list[Figure | None] = []
+    steps: list[Figure | None] = []
     for setup in data.study.setups:
         here = data.updates[data.updates["setup"] == setup]
-        first, *others = travel_figures(data, setup, here) or [None]
-        shown.append(first)
-        further += others
+        ways = travel_figures(data, setup, here)
+        shown += ways[:1]
+        further += ways[1:]
         distances += [distance_figure(data, setup, here, *column) for column in DISTANCES]
         steps.append(step_figure(data, setup, here[_is_paced(here)]))
     blocks: list[doc.Block] = []
-    if any(shown):
-        travel = [figure for figure in shown if figure is not None]
-        travel[0] = replace(travel[0], svg=SLIDER + travel[0].svg)
-        blocks.append(doc.Figures(travel))
+    if shown:
+        shown[0] = replace(shown[0], svg=SLIDER + shown[0].svg)
+        blocks.append(doc.Figures(shown))
     for title, figures in (
         ("Other pairs of context dimensions", further),
         ("Distance to the target", distances),

@@ -9,7 +9,7 @@ import numpy as np
 
 from pacebench.harness.analysis.comparisons import ComparisonResult
 from pacebench.harness.analysis.table import SUITE
-from pacebench.harness.analysis.verdicts import Verdict, number as digits
+from pacebench.harness.analysis.verdicts import number as digits
 from pacebench.harness.report import document as doc
 from pacebench.harness.report import words
 from pacebench.harness.report.answer import SIGNS
@@ -19,7 +19,6 @@ from pacebench.harness.report.figures.axis import Axis
 from pacebench.harness.report.figures.panels import Line, Panel, PanelPlot
 from pacebench.harness.report.figures.rows import Row, RowPlot
 from pacebench.harness.report.tables import Column, Table, fitted, interval_cells, number, p_value
-from pacebench.harness.statistics.confidence_sequence import log_threshold
 
 
 def claims(data: ReportData) -> doc.Section:

@@ -10,7 +10,6 @@ import pandas as pd
 from pacebench.harness.analysis.scores import MEASURED
 from pacebench.harness.report import document as doc
 from pacebench.harness.report.data import ReportData, of_cell
-from pacebench.harness.report.figure import Figure
 from pacebench.harness.report.figures.axis import Axis
 from pacebench.harness.report.figures.rows import Bar, Row, RowPlot
 from pacebench.harness.report.tables import CELL, Column, Table, number, percent
@@ -51,12 +50,12 @@ def _plot(data: ReportData, setup: str, rows: list[dict[str, Any]]) -> RowPlot:
     return RowPlot(
         f"time-{setup}",
         setup,
-        "Mean seconds of a finished run: rollout, policy update, curriculum update (orange), "
-        "evaluation. Runs that train side by side share the machine: a split of the bill, not a "
-        "timing, which is what `pacebench overhead` is for.",
+        "Mean seconds of a finished run: rollout, policy update, curriculum update (orange, its "
+        "share at the end), evaluation. Runs side by side share the machine: this splits the bill, "
+        "and `pacebench overhead` measures.",
         Axis.over([v for row in drawn for v in row.drawn], "seconds per run (mean)"),
         drawn,
-        head="curriculum",
+        head="share",
     )
 
 

@@ -97,7 +97,7 @@ def _area(data: ReportData, setup: str) -> Figure | None:
         "auc",
         name=f"auc-{setup}",
         title=f"Area under the curve, {setup}",
-        caption="Mean normalised target score over training, from the first evaluation to the last.",
+        caption="Mean normalised target score from the first evaluation to the last.",
         label="area under the normalised target score, per step",
     )
 

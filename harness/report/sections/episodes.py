@@ -34,7 +34,7 @@ def episodes(data: ReportData) -> doc.Section:
         "The target's mean context, played by the final policy of one run that solved the task "
         "and of one that did not, per curriculum and setup."
     )
-    blocks = [doc.Text(text), doc.Pictures(data.episodes)]
+    blocks: list[doc.Block] = [doc.Text(text), doc.Pictures(data.episodes)]
     return doc.Section("episodes", "Episodes on the target", blocks)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 from pacebench.harness.report import document as doc
 from pacebench.harness.report import words
-from pacebench.harness.report.data import ReportData
 from pacebench.harness.report.answer import answer, grid
+from pacebench.harness.report.data import ReportData
 from pacebench.harness.report.sections.behaviour import behaviour
 from pacebench.harness.report.sections.claims import claims, contrasts, wealth
 from pacebench.harness.report.sections.closing import accounting, limits, provenance

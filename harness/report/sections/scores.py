@@ -120,9 +120,7 @@ def seed_plot(
     axis = Axis.over([*(v for row in rows for v in row.drawn), *references], label)
     notes = words.intervals(found) + data.unknown
     return data.figure(
-        RowPlot(
-            name, title, caption, axis, rows, references=references, head=head, notes=notes
-        )
+        RowPlot(name, title, caption, axis, rows, references=references, head=head, notes=notes)
     )
 
 

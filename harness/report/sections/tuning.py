@@ -15,6 +15,7 @@ from pacebench.harness.report.palette import Style
 from pacebench.harness.report.tables import CELL, MINUS, Column, Table, count, fixed, number
 from pacebench.harness.tuning.record import SearchRecord, TuningRecord
 
+
 def tuning(data: ReportData) -> doc.Section | None:
     """Returns cost, choices and response of the searches; None where nothing was tuned."""
     record = data.tuning
