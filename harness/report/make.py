@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import os
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pacebench.harness.analysis.history import REPORT_EVENT
 from pacebench.harness.analysis.scores import UNRESOLVED
@@ -79,36 +78,26 @@ def report(path: Path | str, out: Path | str | None = None) -> Report:
 
 
 def write(made: Document, data: ReportData, folder: Path) -> None:
-    """Writes a document's files, replacing those of an earlier report.
+    """Writes a document's files beside those of an earlier report, and then puts them in place.
 
     Raises:
         StorageError: The folder cannot be written.
     """
     make_folder(folder)
-    with storage(folder), replaced(folder, ("tables", "figures", "paper")) as fresh:
+    with storage(folder), TemporaryDirectory(prefix=".new-", dir=folder) as name:
+        new = Path(name)
+        for kind in ("tables", "figures", "paper"):
+            (new / kind).mkdir()
         for table in made.tables():
-            table.write(fresh["tables"])
+            table.write(new / "tables")
         for figure in made.figures():
-            figure.write(fresh["figures"])
-        write_paper(made, fresh["paper"])
-    write_atomic(folder / "report.md", markdown(made).encode())
-    write_atomic(folder / SUMMARY, summary(made, data).encode())
-    # The page comes last: whoever finds it finds everything it links to.
-    write_atomic(folder / "index.html", page(made, data.styles, embedded(data)).encode())
-
-
-@contextmanager
-def replaced(folder: Path, names: Sequence[str]) -> Iterator[dict[str, Path]]:
-    """Gives empty folders to fill beside the old ones, and puts them in their place at the end.
-
-    A report that is interrupted leaves the old files, to which the old page links.
-    """
-    with tempfile.TemporaryDirectory(dir=folder, prefix=".new-") as beside:
-        fresh = {name: Path(beside) / name for name in names}
-        for path in fresh.values():
-            path.mkdir()
-        yield fresh
-        for name, path in fresh.items():
-            if (folder / name).exists():
-                (folder / name).rename(Path(beside) / f"old-{name}")
-            path.rename(folder / name)
+            figure.write(new / "figures")
+        write_paper(made, new / "paper")
+        write_atomic(new / "report.md", markdown(made).encode())
+        write_atomic(new / SUMMARY, summary(made, data).encode())
+        write_atomic(new / "index.html", page(made, data.styles, embedded(data)).encode())
+        # All of it is there, so an interruption leaves the old report or the new one.
+        for part in ("tables", "figures", "paper", "report.md", SUMMARY, "index.html"):
+            if os.path.lexists(folder / part):
+                os.rename(folder / part, new / f"old-{part}")
+            os.rename(new / part, folder / part)

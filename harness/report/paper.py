@@ -23,11 +23,13 @@ def write_paper(made: Document, folder: Path) -> None:
     for table in made.tables():
         for start, keys in _COLUMNS.items():
             if table.name.startswith(start) and table.rows:
-                (folder / f"{table.name}.tex").write_text(_narrow(table, keys), encoding="utf-8")
+                text = _fit(_narrow(table, keys))
+                (folder / f"{table.name}.tex").write_text(text, encoding="utf-8")
                 shown.append((table.name, table.title or table.name, table.caption))
     for figure in made.figures():
         if figure.name.startswith(_FIGURES) and ".tex" in figure.files:
-            (folder / f"{figure.name}.tex").write_bytes(figure.files[".tex"])
+            text = _fit(figure.files[".tex"].decode())
+            (folder / f"{figure.name}.tex").write_text(text, encoding="utf-8")
             shown.append((figure.name, figure.title, figure.caption))
     weak = "Exploratory. " if made.exploratory else ""
     floats = "\n".join(
@@ -38,7 +40,7 @@ def write_paper(made: Document, folder: Path) -> None:
     )
     text = (
         f"% {escape_tex(made.title)}: everything in this folder, each as wide as a column.\n"
-        "\\documentclass[twocolumn]{article}\n\\usepackage[T1]{fontenc}\n"
+        "\\documentclass[twocolumn]{article}\n"
         f"\\usepackage{{amssymb}}\n{PREAMBLE}\\begin{{document}}\n"
         f"{escape_tex(made.answer)}\n{floats}\n\\end{{document}}\n"
     )
@@ -49,3 +51,9 @@ def _narrow(table: Table, keys: tuple[str, ...]) -> str:
     columns = [c for key in keys for c in table.kept if c.key == key]
     plain = replace(table, columns=columns).tex()
     return f"\\footnotesize\\setlength{{\\tabcolsep}}{{3pt}}%\n{plain}"
+
+
+def _fit(text: str) -> str:
+    """Shrinks what is wider than a column to its width, and leaves the rest as it is."""
+    wide = "\\ifdim\\width>\\columnwidth\\columnwidth\\else\\width\\fi"
+    return f"\\resizebox{{{wide}}}{{!}}{{%\n{text}}}%\n"

@@ -288,8 +288,9 @@ def escape_tex(text: str) -> str:
 
 
 def _in_fonts(character: str) -> bool:
-    """Says whether LaTeX's standard encodings have a character: ASCII and Latin letters."""
-    return " " <= character <= "~" or (character.isalpha() and "\u00c0" <= character <= "\u017e")
+    """Says whether LaTeX's first encoding has a character: ASCII and most letters of Latin-1."""
+    latin = "\u00c0" <= character <= "\u00ff" and character not in "ÐÞðþ×÷"
+    return " " <= character <= "~" or latin
 
 
 def _code(character: str) -> str:
