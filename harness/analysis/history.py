@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from pacebench.harness.records import Status
 from pacebench.harness.store.ledger import Ledger
@@ -26,6 +27,7 @@ class History:
         quarantined: Runs that were set aside as damaged.
         ended: When the outcome of a run was first known, by run.
         sources: The study that a run was taken over from, by run.
+        verdicts: The verdicts of the last report under each code of the analysis, by its hash.
     """
 
     looks: tuple[int, ...] = ()
@@ -34,6 +36,7 @@ class History:
     quarantined: int = 0
     ended: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+    verdicts: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
 def history_of(ledger: Ledger) -> History:
@@ -56,5 +59,8 @@ def history_of(ledger: Ledger) -> History:
             str(entry["run"]): str(entry["source"])
             for entry in entries
             if entry.get("event") == SHARE_EVENT
+        },
+        verdicts={
+            str(entry["analysis"]): entry["verdicts"] for entry in reports if "verdicts" in entry
         },
     )

@@ -102,8 +102,8 @@ def _next_wave(table: ScoreTable, counts: Counts) -> Counts:
     step = seeds.step or seeds.count
     further = dict(counts)
     for item in open_questions(table):
-        if item.verdict in DECIDED:
-            continue
+        if item.verdict in DECIDED or item.contradiction:
+            continue  # seeds that contradict each other do so for good
         for label in (item.question.a, item.question.b):
             for setup in table.setups(item.question.scope):
                 further[label, setup] = min(counts[label, setup] + step, seeds.count)

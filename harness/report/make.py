@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from pacebench.harness.analysis.deviations import noted
+from pacebench.harness.analysis.freeze import analysis_code
 from pacebench.harness.analysis.history import REPORT_EVENT
 from pacebench.harness.analysis.scores import UNRESOLVED
 from pacebench.harness.errors import UserError
@@ -70,7 +72,13 @@ def report(path: Path | str, out: Path | str | None = None) -> Report:
         raise UserError(f"{root}: no run has finished yet{some}; run the study first.")
     # Noted before it is written: a report that fails half-way has been a look all the same.
     look = sorted({int(counts.min()), int(counts.max())})
-    ledger.append(REPORT_EVENT, runs_known=look, plan=results.manifest.plan_digest)
+    ledger.append(
+        REPORT_EVENT,
+        runs_known=look,
+        plan=results.manifest.plan_digest,
+        analysis=analysis_code(),
+        verdicts=noted(data.analysis.comparisons),
+    )
     made = document(data)
     folder = StudyFiles(root).folder / FOLDER if out is None else Path(out)
     write(made, data, folder)

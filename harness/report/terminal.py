@@ -11,7 +11,6 @@ from rich.text import Text
 
 from pacebench.harness.analysis import freeze
 from pacebench.harness.analysis.comparisons import ComparisonResult
-from pacebench.harness.analysis.deviations import deviations
 from pacebench.harness.analysis.history import history_of
 from pacebench.harness.analysis.verdicts import number
 from pacebench.harness.analysis.waves import open_questions, scored_table

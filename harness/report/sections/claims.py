@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from pacebench.harness.analysis.comparisons import ComparisonResult
+from pacebench.harness.analysis.comparisons import ComparisonResult, model_coverage
 from pacebench.harness.analysis.table import SUITE
 from pacebench.harness.analysis.verdicts import number as digits
 from pacebench.harness.report import document as doc
@@ -33,10 +33,14 @@ def claims(data: ReportData) -> doc.Section:
         blocks.append(doc.Text("The study declares no comparison, so there is nothing to claim."))
     else:
         rule = (
-            f"All {words.plural(len(family), 'verdict')} share α = {said.alpha:.3g}: at every look "
-            f"at the data they are right together with probability {1 - said.alpha:.3g} at least, "
-            "whatever the shape of the scores. Each is where its interval lies; open a line for "
-            "what it rests on."
+            (
+                f"The verdict has α = {said.alpha:.3g}: at every look at the data it is right"
+                if len(family) == 1
+                else f"All {len(family)} verdicts share α = {said.alpha:.3g}: at every look at the "
+                "data they are right together"
+            )
+            + f" with probability {1 - said.alpha:.3g} at least, whatever the shape of the scores. "
+            "A verdict is where its interval lies; open a line for what it rests on."
         )
         table = doc.TableBlock(_table(data, family))
         blocks += [
@@ -145,12 +149,12 @@ def _claim(data: ReportData, item: ComparisonResult) -> doc.Claim:
         for label, rate in item.hidden.items()
     )
     lost = (
-        f" {words.plural(item.lost, 'run')} lost to the machine count as best and as worst."
+        f" {words.plural(item.lost, 'run')} lost to the machine, counted as best and as worst."
         if item.lost
         else ""
     )
     clipped = (
-        f" {words.plural(item.clipped, 'score')} outside the declared range were clipped to it."
+        f" {words.plural(item.clipped, 'score')} outside the range, clipped to it."
         if item.clipped
         else ""
     )
@@ -239,6 +243,6 @@ def _table(data: ReportData, family: list[ComparisonResult]) -> Table:
         rows,
         optional=["model", "percentile"],
         notes=f"{words.intervals(item.interval for item in family)}\nBeside it, at the same level, "
-        f"as if scores were near normal: {words.intervals(item.model for item in family)}"
+        f"Welch's interval, as if scores were near normal. {model_coverage(family)}."
         f"{words.percentiles(item.percentile for item in family)}",
     )

@@ -48,7 +48,7 @@ def _curves(data: ReportData, setup: str) -> Figure | None:
         # There is no band of a single run, or of runs that agree everywhere.
         if len(values) > 1 and (values.std(axis=0) > 0).any():
             level, shape = data.analysis.level, coverage.classify(values[:, [-1]])
-            known = coverage.at_level(level, "max-t", "curve", len(values), 1, shape)
+            known = coverage.lookup("max-t", "curve", len(values), 1, shape, level)
             rng = data.rng(2, data.study.setups.index(setup), style.index, 0)
             found = learning_curve(x, values, seeds, rng, level, known)
             centre, band = found.centre, (x, found.low, found.high)

@@ -17,6 +17,7 @@ from pacebench.harness.report.figure import Figure
 from pacebench.harness.report.figures.axis import Axis
 from pacebench.harness.report.figures.panels import Line, Panel, PanelPlot
 from pacebench.harness.report.figures.rows import Dot, Row, RowPlot
+from pacebench.harness.report.sections.solved import solved
 from pacebench.harness.report.tables import (
     Column,
     Table,
@@ -58,6 +59,11 @@ def results(data: ReportData) -> doc.Section:
         doc.Fold(
             "Tables in the papers' layout, with intervals",
             [doc.TableBlock(_table(data, setup)) for setup in data.study.setups],
+        ),
+        *(
+            [doc.Fold("Solved runs, and what they return", solved(data))]
+            if data.analysis.solved
+            else ()
         ),
         doc.Fold("Aggregates and performance profiles, as rliable defines them", papers),
         doc.Fold("Probability of improvement", [doc.TableBlock(_improvement(data))]),
@@ -293,7 +299,7 @@ def _profile(data: ReportData) -> Figure | None:
     panels, captions, behind = [], [], []
     for label, item in scores.items():
         shape = coverage.classify(item.matrix)
-        known = coverage.at_level(level, "kolmogorov", "profile", item.runs, len(item.tasks), shape)
+        known = coverage.lookup("kolmogorov", "profile", item.runs, len(item.tasks), shape, level)
         band = profiles.performance_profile(item, grid, level, known)
         style, line = data.styles[label], Line(band.grid, band.centre, steps=True)
         shade = (band.grid, band.low, band.high)
