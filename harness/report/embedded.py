@@ -7,8 +7,10 @@ import math
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from pacebench.harness.report.data import ReportData, of_cell
+from pacebench.harness.report.figures.panels import FloatArray
 from pacebench.harness.report.figures.travel import at_times
 from pacebench.harness.report.sections.curves import curve_of
 
@@ -29,7 +31,7 @@ def embedded(data: ReportData) -> str:
             for run in of_cell(data.scored, setup, label).sort_values("seed").to_dict("records"):
                 seed = int(run["seed"])
                 own = updates[updates["seed"] == seed]
-                far = at_times(own, "kl_target_forward", times) if len(own) else np.empty(0)
+                far, exact = _distance(own, times)
                 lines = "\n".join(data.logs.get(str(run["run_id"]), "").splitlines()[-_LOG_LINES:])
                 runs.append(
                     {
@@ -44,7 +46,8 @@ def embedded(data: ReportData) -> str:
                         "steps": _short(run["steps_to_threshold"]),
                         "updates": len(own),
                         "curve": [_short(v) for v in curves.get(seed, ())],
-                        "far": [_short(v) for v in (far[0] if len(far) else ())],
+                        "far": [_short(v) for v in far],
+                        **({} if exact else {"wasserstein": True}),
                         **({"log": logs.setdefault(lines, len(logs))} if lines else {}),
                     }
                 )
@@ -61,6 +64,14 @@ def embedded(data: ReportData) -> str:
     text = json.dumps(found, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     # Nothing that a user wrote may end the element that it stands in.
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def _distance(updates: pd.DataFrame, times: FloatArray) -> tuple[list[float], bool]:
+    """Returns how far a run was from the target over time, and whether that is a KL."""
+    for column in ("kl_target_forward", "sliced_wasserstein"):
+        if column in updates and len(found := at_times(updates, column, times)):
+            return found[0].tolist(), column.startswith("kl")
+    return [], True
 
 
 def _short(value: Any) -> float | None:

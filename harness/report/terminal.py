@@ -11,6 +11,7 @@ from rich.text import Text
 
 from pacebench.harness.analysis import freeze
 from pacebench.harness.analysis.comparisons import ComparisonResult
+from pacebench.harness.analysis.deviations import standing
 from pacebench.harness.analysis.history import history_of
 from pacebench.harness.analysis.verdicts import number
 from pacebench.harness.analysis.waves import open_questions, scored_table
@@ -49,10 +50,10 @@ def first_screen(
 def study_screen(study: Study, root: Path) -> Iterator[RenderableType]:
     """Yields the first screen of a results folder, without a report of it."""
     table = scored_table(study, root)
-    reasons = deviations(
-        freeze.load(root), study, load_results(root).runs, history_of(Ledger(root))
-    )
-    yield from first_screen(table.study, open_questions(table), exploratory=bool(reasons))
+    results, history = load_results(root), history_of(Ledger(root))
+    changes = results.manifest.history
+    doubts = standing(freeze.load(root), study, results.runs, history, changes).doubts
+    yield from first_screen(table.study, open_questions(table), exploratory=bool(doubts))
 
 
 def _contrasts(family: Sequence[ComparisonResult]) -> Table:

@@ -18,7 +18,7 @@ from pacebench.harness.report.palette import Style
 FloatArray = NDArray[np.float64]
 
 # Of a panel in the units of its drawing, with the frame inside.
-WIDTH, HEIGHT = 200, 128
+WIDTH, HEIGHT = 200, 116
 LEFT, TOP, RIGHT, BOTTOM = 32, 6, 6, 18
 _COLUMNS, _HEAD = 4, 18  # of the file
 
@@ -235,10 +235,8 @@ def _path(line: Line, x: Axis, y: Axis, kind: str = "") -> Markup:
         else:
             drawn.append(f"L{across} {up}")
         down, before = True, up
-    shape = f'<path class="{kind or line.kind}" d="{"".join(drawn)}"/>'
-    if line.unit is None:
-        return Markup(shape)
-    return Markup(f'<a href="#r{line.unit}" tabindex="-1">{shape}</a>')
+    unit = "" if line.unit is None else f' data-u="{line.unit}"'
+    return Markup(f'<path class="{kind or line.kind}"{unit} d="{"".join(drawn)}"/>')
 
 
 def _ellipse(ellipse: Ellipse, x: Axis, y: Axis) -> Markup:

@@ -18,7 +18,10 @@ FRAMES = 24  # of the animation, after the first
 _POINTS = 60  # of a curve: more cannot be seen
 
 # Column, what it is, and the title of its figure.
-DISTANCES = (("kl_target_forward", "KL(target ‖ sampled), nats", "Distance to the target"),)
+DISTANCES = (
+    ("kl_target_forward", "KL(target ‖ sampled), nats", "KL to the target"),
+    ("sliced_wasserstein", "sliced Wasserstein distance to the target", "Distance to the target"),
+)
 # The page shows it where scripts run.
 SLIDER = (
     '<div class="slider" hidden><button type="button" class="play" aria-label="Play">▶</button>'
@@ -153,7 +156,7 @@ def _over_time(
             warnings.filterwarnings("ignore", "All-NaN slice", RuntimeWarning)
             low, centre, high = np.nanpercentile(runs, (5, 50, 95), axis=0)
         line = Line(grid, centre, steps=True)
-        note = f"n = {len(runs)}"
+        note = f"n = {len(runs)}{_estimated(updates, setup, label, column)}"
         panels.append(Panel(style.short, [style], [line], (grid, low, high), note=note, key="all"))
         behind.append((style, line))
     if not panels:
@@ -163,6 +166,14 @@ def _over_time(
         name, f"{title}, {setup}", caption, x, y, panels, rules=rules, backdrops={"all": behind}
     )
     return data.figure(plot)
+
+
+def _estimated(updates: pd.DataFrame, setup: str, label: str, column: str) -> str:
+    """Returns the word for a KL that has no formula and was estimated from samples."""
+    if column == "sliced_wasserstein" or "kl_estimated" not in updates:
+        return ""
+    guessed = of_cell(updates, setup, label)["kl_estimated"].fillna(False).astype(bool)
+    return ", estimated" if guessed.any() else ""
 
 
 def at_times(updates: pd.DataFrame, column: str, grid: FloatArray) -> FloatArray:

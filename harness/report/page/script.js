@@ -78,7 +78,10 @@
 
   // One run: a dot, a line or a row of the table leads to it.
   const dialog = document.getElementById("run");
-  const unitOf = (link) => (data && /^#r\d+$/.test(link.getAttribute("href") || "") ? Number(link.getAttribute("href").slice(2)) : null);
+  const unitOf = (drawn) => {
+    const said = drawn.dataset.u ?? (/^#r(\d+)$/.exec(drawn.getAttribute("href") || "") || [])[1];
+    return data && said !== undefined ? Number(said) : null;
+  };
   const share = (value) => (value === null ? "–" : `${Math.round(100 * value)} %`);
   const name = (run) => `${data.methods[run.m]} on ${data.setups[run.s]}, ${data.search ? "observation" : "seed"} ${run.seed}`;
   const curve = (title, x, y) => {
@@ -116,7 +119,7 @@
     const close = element("button", { type: "button", class: "close", "aria-label": "Close" }, "×");
     close.addEventListener("click", () => dialog.close());
     const times = run.far.map((_, i) => (i * data.budget) / Math.max(run.far.length - 1, 1));
-    const panels = element("div", { class: "panels", style: `--c: var(--m${run.m})` }, curve("target return", data.grid, run.curve), curve("KL(target ‖ sampled)", times, run.far));
+    const panels = element("div", { class: "panels", style: `--c: var(--m${run.m})` }, curve("target return", data.grid, run.curve), curve(run.wasserstein ? "sliced Wasserstein distance to the target" : "KL(target ‖ sampled)", times, run.far));
     const replay = run.id.includes(" ") ? "" : `pacebench play results/${data.study}/runs/${run.id} --out episode.gif`;
     dialog.replaceChildren(close, element("h2", {}, name(run)), facts, panels);
     if (replay) dialog.append(element("p", {}, "Replay it (needs its policy): ", element("code", {}, replay)));
@@ -127,7 +130,7 @@
   dialog.addEventListener("close", () => choose("run", ""));
   dialog.addEventListener("click", (event) => { if (event.target === dialog) dialog.close(); });
   document.addEventListener("click", (event) => {
-    const link = event.target instanceof Element ? event.target.closest("a") : null;
+    const link = event.target instanceof Element ? event.target.closest("a, [data-u]") : null;
     const unit = link ? unitOf(link) : null;
     if (unit === null) return;
     event.preventDefault();
@@ -151,7 +154,7 @@
   };
   let hot = null;
   document.addEventListener("pointermove", (event) => {
-    const drawn = event.target instanceof Element ? event.target.closest("[data-tip], svg a") : null;
+    const drawn = event.target instanceof Element ? event.target.closest("[data-tip], [data-u], svg a") : null;
     if (hot && hot !== drawn) hot.classList.remove("hot");
     hot = drawn;
     tip.classList.toggle("on", Boolean(drawn));
