@@ -157,7 +157,9 @@ def target_curves(results: ResultFrames, study: Study, scales: Mapping[str, Scal
     """
     measures = ["return", "discounted_return", "success"]
     episodes = target_episodes(results.evaluations)
-    means = episodes.groupby([*KEY, "step"], observed=True)[measures].mean()
+    grouped = episodes.groupby([*KEY, "step"], observed=True)[measures]
+    # Where an episode has no number, the mean of the others would be one over other contexts.
+    means = grouped.mean().where(grouped.count().eq(grouped.size(), axis=0))
     runs = _plain(planned(results.runs)[[*KEY, "setup", "seed", "status"]])
     runs["how"] = runs.pop("status").map(_how)
     grid = pd.DataFrame({"step": np.asarray(study.evaluation_steps(), dtype=np.int64)})
@@ -172,14 +174,7 @@ def target_curves(results: ResultFrames, study: Study, scales: Mapping[str, Scal
         table.loc[failed, "return"] = scale.raw(scale.floor)
         table.loc[failed, "success"] = 0.0
         table.loc[here, "normalised"] = scale.normalise(table.loc[here, "return"])
-    lost = table[(table["how"] == MEASURED) & table["return"].isna()]
-    if len(lost):
-        row = lost.iloc[0]
-        raise UserError(
-            f"run {row['run_id']} ('{row['label']}' on '{row['setup']}', seed {row['seed']}) "
-            f"finished but has no evaluation at step {row['step']:,}; delete the folder of that "
-            "run and run the study again."
-        )
+    _refuse_impossible(table, scales)
     return table
 
 
@@ -224,6 +219,35 @@ def score_runs(
     known = table["how"] != UNRESOLVED
     table["solved"] = (table["success"] >= study.statistics.solved).astype(float).where(known)
     return table
+
+
+def _refuse_impossible(curves: pd.DataFrame, scales: Mapping[str, Scale]) -> None:
+    """Stops at a finished run without a score, or with one that its setup says cannot be.
+
+    Raises:
+        UserError: With the run, the step and what to do.
+    """
+    known = curves[curves["how"] == MEASURED]
+    lowest = known["setup"].map({k: s.raw(s.lowest) for k, s in scales.items() if s.bounded})
+    highest = known["setup"].map({k: s.raw(s.highest) for k, s in scales.items() if s.bounded})
+    slack = 1e-6 * (highest - lowest)  # returns are sums of rounded rewards
+    outside = (known["return"] < lowest - slack) | (known["return"] > highest + slack)
+    bad = known[known["return"].isna() | outside]
+    if bad.empty:
+        return
+    row = bad.iloc[0]
+    run = f"run {row['run_id']} ('{row['label']}' on '{row['setup']}', seed {row['seed']})"
+    at = f"at step {row['step']:,}"
+    if np.isnan(row["return"]):
+        raise UserError(
+            f"{run} finished but has no evaluation {at}, or one that is not a number; delete the "
+            "folder of that run and run the study again."
+        )
+    ends = [round(float(end[bad.index[0]]), 6) for end in (lowest, highest)]
+    raise UserError(
+        f"{run} returned {row['return']:g} {at}, outside the range {ends} that the setup declares, "
+        "on which every verdict rests; correct min_return and max_return of the setup."
+    )
 
 
 def _plain(frame: pd.DataFrame) -> pd.DataFrame:

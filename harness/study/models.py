@@ -237,6 +237,13 @@ class Statistics(Frozen):
             return data
         return {k: v for k, v in data.items() if k not in ("secondary", "looks", "paired")}
 
+    @model_validator(mode="after")
+    def _some_weight(self) -> Statistics:
+        said = self.comparisons
+        if not isinstance(said, str) and said and not any(pair.weight for pair in said):
+            raise ValueError("the weights of the comparisons sum to 0; give one of them a share")
+        return self
+
 
 class Range(Frozen):
     """A searched interval."""

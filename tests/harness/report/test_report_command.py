@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import shutil
 from dataclasses import replace
@@ -270,3 +271,58 @@ def test_a_study_must_not_plan_itself(results: Path, file: Path, study: Study) -
     code, said = call("plan", file, "--pilot", results / study.name)
     assert code == 2
     assert "runs that judge a study must not plan it" in " ".join(said.split())
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"seeds": {"start": 20, "max": 10}}, "'start' must not exceed 'max'"),
+        ({"seeds": {"start": 2, "step": 0, "max": 10}}, "seeds.step"),
+        ({"seeds": {"start": 0, "max": 10}}, "seeds.start"),
+        ({"statistics": {"comparisons": [["spgl", "defualt"]]}}, "'defualt' is not in the study"),
+        ({"statistics": {"comparisons": [{"pair": ["spgl", "default"], "weight": -1}]}}, "weight"),
+        (
+            {"statistics": {"comparisons": [{"pair": ["spgl", "default"], "weight": math.nan}]}},
+            "weight",
+        ),
+        ({"statistics": {"comparisons": [{"pair": ["spgl", "default"], "weight": 0}]}}, "weight"),
+        ({"statistics": {"smallest_effect": math.nan}}, "smallest_effect"),
+        ({"statistics": {"alpha": 1.0}}, "alpha"),
+    ],
+)
+def test_what_cannot_be_asked_is_a_sentence(
+    study: Study, tmp_path: Path, change: dict, sentence: str
+) -> None:
+    path = tmp_path / "study.yaml"
+    path.write_text(to_yaml({**study.model_dump(mode="json"), **change}))
+    for command in ("check", "freeze", "run"):
+        code, said = call(command, path)
+        assert code == 2, said
+        assert str(path) in said
+        assert sentence in said
+        assert "Traceback" not in said
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        (1e6, "outside the range [0.0, 93.3] that the setup declares"),
+        (math.nan, "or one that is not a number"),
+    ],
+)
+def test_a_score_that_cannot_be_is_a_sentence(
+    study: Study, tmp_path: Path, value: float, sentence: str
+) -> None:
+    frames = synthetic.frames(METHODS, SETUPS, 10, updates=6, plan=study)
+    last = frames.evaluations["step"] == frames.evaluations["step"].max()
+    first = frames.evaluations[last & (frames.evaluations["label"] == "spgl")].index[0]
+    frames.evaluations.loc[first, "return"] = value
+    synthetic.store(tmp_path / study.name, study, frames)
+    for command in ("report", "status"):
+        code, said = call(command, tmp_path / study.name)
+        if command == "report":
+            assert code == 2, said
+            assert sentence in said
+            assert "('spgl' on 'point-mass-2', seed 0)" in said
+        assert "Traceback" not in said
