@@ -11,6 +11,7 @@ import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pacebench.harness.analysis.history import History
@@ -21,7 +22,7 @@ from pacebench.harness.report.embedded import embedded
 from pacebench.harness.report.gather import report_data
 from pacebench.harness.report.make import write
 from pacebench.harness.report.render import markdown, page
-from pacebench.harness.report.sections import claims, closing, curves, scores
+from pacebench.harness.report.sections import behaviour, claims, closing, curves, scores
 from pacebench.harness.report.sections.closing import limitations
 from pacebench.harness.report.sections.order import document
 from tests.harness.report import synthetic
@@ -137,7 +138,7 @@ def test_decided_questions_are_told_and_seen_from_the_row() -> None:
 
 def test_one_verdict_of_one_sort_is_one_clause() -> None:
     methods = (
-        Method("default", -0.19, 0.005),
+        Method("default", -0.09, 0.005),
         Method("spdl", 1.79, 0.005, epsilon=0.05),
         Method("spgl", 1.79, 0.005, epsilon=0.05),
     )
@@ -145,6 +146,31 @@ def test_one_verdict_of_one_sort_is_one_clause() -> None:
     assert answer(view.study, view.family, exploratory=False) == (
         "On point-mass-1 and on point-mass-2 spdl and spgl are better than default."
     )
+
+
+def test_a_method_shows_the_distances_that_it_has() -> None:
+    plan, frames = synthetic.study(setups=ONE, seeds=3), synthetic.frames(setups=ONE, seeds=3)
+    spdl, spgl = (frames.updates["label"] == name for name in ("spdl", "spgl"))
+    frames.updates["sliced_wasserstein"] = 0.5
+    # One has no density at all, the KL of the other is estimated from samples.
+    frames.updates.loc[spdl, ["kl_step", "kl_target_forward", "kl_target_reverse"]] = np.nan
+    frames.updates["kl_estimated"] = spgl
+    view = report_data(frames, plan, {ONE[0]: synthetic.setup(ONE[0])})
+    made = document(view, [behaviour.behaviour])
+    figures = {figure.name: figure.svg for figure in made.figures()}
+    distance = figures["kl_target_forward-point-mass-1"]
+    assert "spdl" not in distance
+    assert "n = 3, estimated" in distance
+    wasserstein = figures["sliced_wasserstein-point-mass-1"]
+    assert all(name in wasserstein for name in ("default", "spdl", "spgl"))
+    assert "estimated" not in wasserstein
+    (table,) = made.tables()
+    (row,) = [row for row in table.rows if row["method"] == "spdl"]
+    assert row["final_kl"] is None
+    assert row["distance"] == 0.5
+    run = json.loads(embedded(view))["runs"][view.units["spdl", ONE[0], 0]]
+    assert run["wasserstein"]
+    assert set(run["far"][1:]) == {0.5}
 
 
 def test_a_run_is_behind_every_dot(golden_view: ReportData, golden_document: Document) -> None:
