@@ -93,6 +93,7 @@ def run(
 
     from pacebench import harness
     from pacebench.harness.cli.output import console
+    from pacebench.harness.report.terminal import study_screen
     from pacebench.harness.runner.display import choose, duration
     from pacebench.harness.runner.launch import RunOptions
 
@@ -132,6 +133,9 @@ def run(
             f"{summary.root / 'runs'}, correct the code and run the same command again."
         )
         raise typer.Exit(1)
+    with contextlib.suppress(OSError):
+        for line in study_screen(loaded, summary.root):
+            console().print(line)
     _say(f"Results: {summary.root}")
 
 

@@ -69,15 +69,16 @@ def accounting(data: ReportData) -> doc.Section:
     )
     caption = (
         "Diverged, timed-out and method-crashed runs score the declared floor. Runs lost to the "
-        "machine are unknown: they count as the best and as the worst they could be. A missing "
-        "run ends the seeds that its comparisons count."
+        "machine count as the best and as the worst they could be; a missing run ends the seeds "
+        "that its comparisons count."
     )
-    tables = [Table("accounting", "", caption, columns, rows)]
-    if (runs["status"] != "ok").any():
-        tables.append(_failures(data))
-    tables.append(_all_runs(data))
     blocks: list[doc.Block] = [doc.Text(" ".join(sentences))]
-    blocks += [doc.TableBlock(table) for table in tables]
+    table = doc.TableBlock(Table("accounting", "", caption, columns, rows))
+    if (runs["status"] != "ok").any():
+        blocks += [table, doc.TableBlock(_failures(data))]
+    else:
+        blocks += [doc.Text("Every planned run ended well."), doc.Fold("Runs per cell", [table])]
+    blocks.append(doc.TableBlock(_all_runs(data)))
     return doc.Section("accounting", "Run accounting", blocks)
 
 
@@ -114,7 +115,10 @@ def _all_runs(data: ReportData) -> Table:
             _RUN_ID,
         ),
         sorted(
-            _records(data.runs),
+            (
+                {**run, "unit": data.units.get((run["label"], run["setup"], int(run["seed"])))}
+                for run in _records(data.runs)
+            ),
             key=lambda run: (setups.index(run["setup"]), labels.index(run["label"]), run["seed"]),
         ),
         folded=True,
@@ -127,7 +131,8 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 def provenance(data: ReportData) -> doc.Section:
     """Returns the plan, its history, and where the results come from."""
-    blocks = [*_plan(data), doc.Pairs(list(data.provenance)), doc.TableBlock(_scales(data))]
+    details: list[doc.Block] = [doc.Pairs(list(data.provenance)), doc.TableBlock(_scales(data))]
+    blocks = [*_plan(data), doc.Fold("Code, machines, held-out contexts and scales", details)]
     return doc.Section("provenance", "Provenance and plan", blocks)
 
 
