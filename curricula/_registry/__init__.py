@@ -64,6 +64,7 @@ class Registry(Generic[T]):
     group: str
     _items: dict[str, T] = field(default_factory=dict)
     _origins: dict[str, str] = field(default_factory=dict)
+    _modules: dict[str, str] = field(default_factory=dict)
 
     def register(self, name: str, *, origin: str = "pacebench") -> Callable[[T], T]:
         """Returns a decorator that registers its argument under `name`."""
@@ -109,6 +110,10 @@ class Registry(Generic[T]):
         self.get(name)
         return self._origins[name]
 
+    def module(self, name: str) -> str | None:
+        """Returns the module that the entry point of `name` is in, if it has one."""
+        return self._modules.get(name)
+
     def _load(self, only: str | None = None) -> None:
         # Slow to import, and the command line imports this module before it can show its help.
         from importlib.metadata import entry_points
@@ -132,3 +137,4 @@ class Registry(Generic[T]):
         if point.name not in self._items:
             self._items[point.name] = item
         self._origins[point.name] = origin
+        self._modules[point.name] = point.module

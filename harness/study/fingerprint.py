@@ -34,9 +34,9 @@ def versions(curriculum: str, setup: str, learner: str) -> dict[str, str]:
     """
     paced, taught = curricula.get(curriculum), learners.get(learner)
     return {
-        "curriculum": _code(paced.__module__, paced.result_version),
-        "environment": _code(envs.environment_module(setup), envs.result_version(setup)),
-        "learner": _code(taught.__module__, taught.result_version),
+        "curriculum": _code([paced.__module__], paced.result_version),
+        "environment": _code(envs.environment_modules(setup), envs.result_version(setup)),
+        "learner": _code([taught.__module__], taught.result_version),
         "training": f"{OURS} {TRAINING}",
     }
 
@@ -82,12 +82,11 @@ def setup_digest(name: str) -> str:
     return digest({key: value for key, value in said.items() if key not in _NOT_TRAINING})
 
 
-def _code(module: str, number: str) -> str:
-    package = module.partition(".")[0]
-    if package == OURS:
-        return f"{OURS} {number}"
+def _code(modules: Iterable[str], number: str) -> str:
+    packages = dict.fromkeys(module.partition(".")[0] for module in modules)
+    outside = [_outside(package) for package in packages if package != OURS]
     # What it inherits from us may change as well.
-    return f"{_outside(package)}, on {OURS} {number}"
+    return f"{', '.join(outside)}, on {OURS} {number}" if outside else f"{OURS} {number}"
 
 
 @functools.cache
