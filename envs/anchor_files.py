@@ -20,8 +20,8 @@ from pacebench.envs.setup import Anchors, Setup
 
 NAME = "anchors.json"
 # Words, anchors, V₋ and what curricula do change no policy's score on the target.
-_ELSEWHERE = ("doc", "source", "success", "anchors", "threshold", "min_return", "max_return")
-_ELSEWHERE += ("options", "initial", "initial_mean", "initial_variance", "reference_return")
+_ELSEWHERE = {"doc", "source", "success", "anchors", "threshold", "min_return", "max_return"}
+_ELSEWHERE |= {"options", "initial", "initial_mean", "initial_variance", "reference_return"}
 
 
 def user_file() -> Path:

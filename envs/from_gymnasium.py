@@ -43,7 +43,8 @@ def from_gymnasium(
 
     Args:
         environment: A Gymnasium id (`Pendulum-v1`, or `package:Id-v0` to import the package that
-            registers it), or a class or factory that a worker process can import.
+            registers it), or a class or factory that a worker process can import, or its
+            `module:name`.
         name: What the setup is called.
         context: Name → (lowest, highest) of each context dimension. Where its attribute, reset
             option or keyword has another name than it: name → {"bounds": (…), "at": "model.x[1]"}.
@@ -133,8 +134,10 @@ def probe(spec: Setup) -> None:
 def _location(environment: Any) -> str:
     if not isinstance(environment, str):
         return location_of(environment, "the environment")
-    known = environment.startswith(PREFIX)
-    return environment if known else f"{PREFIX}{environment}"
+    module, _, name = environment.partition(":")
+    # Gymnasium's ids end in a version, which no class or function does.
+    located = module == "gymnasium" or (name and "-v" not in name)
+    return environment if located else PREFIX + environment
 
 
 def _dimensions(

@@ -53,7 +53,8 @@ class SparseMazeBatch(BatchEnv):
     def _reference_actions(self) -> Floats:
         """Walks the corridor along the shortest way."""
         move = (walk(self._position, self._clipped[:, :2]) - self._position) / MAX_STEP
-        return move / np.maximum(1.0, np.hypot(*move.T))[:, None]
+        scaled: Floats = move / np.maximum(1.0, np.hypot(*move.T))[:, None]
+        return scaled
 
     def _render_copy(self, index: int) -> Picture:
         return draw(self._traces[index], self._clipped[index], bool(self._success[index]))

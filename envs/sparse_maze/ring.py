@@ -34,7 +34,7 @@ def stopped_by_walls(before: Floats, after: Floats) -> Floats:
     A coordinate that entered the inner square by crossing one of its sides is put onto that side.
     """
     after = np.minimum(np.maximum(after, -OUTER), OUTER)
-    within = (np.abs(after) < INNER).all(axis=1)[:, None]
+    within = (np.abs(after) < INNER).all(axis=1, keepdims=True)
     after = np.where(within & (before <= -INNER), -INNER, after)
     return np.where(within & (before >= INNER), INNER, after)
 

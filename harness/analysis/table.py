@@ -184,7 +184,8 @@ class ScoreTable:
 
         Returns have none where none is proven: then a comparison rests on a model.
         """
-        return self.bounds(setup, estimand) or (None if estimand in ("return", STEPS) else CLIP)
+        unproven = None if estimand in ("return", STEPS) or self.scales[setup].raw_only else CLIP
+        return self.bounds(setup, estimand) or unproven
 
     def smallest_effect(self, estimand: str, scope: str) -> float:
         """Returns the smallest effect of interest on the scale of an estimand."""

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from pacebench import envs
 from pacebench.envs.setup import Setup
 from pacebench.harness.analysis import freeze, scores
 from pacebench.harness.analysis.analyse import analyse
@@ -49,7 +48,7 @@ def report_data(
         UserError: The results contradict the study, or cannot be analysed.
     """
     history = history or History()
-    scales = {name: scores.scale_of(setups[name], study.statistics.floor) for name in study.setups}
+    scales = scores.scales_of(study)
     curves = scores.target_curves(results, study, scales)
     runs = scored = scores.score_runs(results, study, scales, curves)
     updates = results.updates
@@ -93,7 +92,7 @@ def gather(root: Path, results: Results, ledger: Ledger) -> ReportData:
         for run_id, reason in sorted(results.problems.items())
     ]
     tuning, lacking = tuning_of(study, StudyFiles(root).folder)
-    setups = {name: envs.setup(name) for name in study.setups}
+    setups = {name: study.setup(name) for name in study.setups}
     return replace(
         report_data(results, study, setups, frozen=freeze.load(root), history=history),
         provenance=_provenance(results, ledger.path.name, history),

@@ -12,7 +12,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from pacebench import curricula, envs
+from pacebench.envs.from_gymnasium import probe
 from pacebench.harness import learners
+from pacebench.harness.study.declared import DeclaredSetup
 from pacebench.harness.study.models import (
     CurriculumEntry,
     Evaluation,
@@ -43,26 +45,29 @@ def check_parts(parts: Mapping[str, Any]) -> list[Finding]:
     findings: list[Finding] = []
     entries: Sequence[CurriculumEntry | None] = parts.get("curricula") or ()
     setups: Sequence[str] = parts.get("setups") or ()
-    findings += _curricula(entries, setups)
-    findings += _setups(setups)
+    tasks, found = _tasks(setups, parts.get("declared") or ())
+    findings += [*_curricula(entries, setups), *found]
     if "learner" in parts:
         here: KeyPath = ("learner",)
-        findings += _learner(parts["learner"], here, setups, parts.get("budget"))
+        findings += _learner(parts["learner"], here, tasks, parts.get("budget"))
         for i, entry in enumerate(entries):
             if entry is not None and entry.learner is not None:
                 here = ("curricula", i, "learner")
                 changed = changed_learner(parts["learner"], entry.learner)
-                findings += _learner(changed, here, setups, parts.get("budget"))
+                findings += _learner(changed, here, tasks, parts.get("budget"))
     if "evaluation" in parts and "budget" in parts:
         findings += _evaluation(parts["evaluation"], parts["budget"])
     if "schedule" in parts and parts["schedule"].value_signal == "critic":
-        findings += _critic(setups)
+        findings += _critic(tasks)
     if "statistics" in parts and None not in entries:
         labels = [entry.shown for entry in entries if entry is not None]
         findings += _statistics(parts["statistics"], labels)
         if parts.get("tuning") is not None:
             known = [entry for entry in entries if entry is not None]
             findings += _tuning(parts["tuning"], known, parts.get("budget"))
+            if parts.get("declared"):
+                text = "searches need registered setups; register what the study declares."
+                findings.append(Finding(("tuning",), text))
     return findings
 
 
@@ -115,29 +120,39 @@ def _parameters(
         )
 
 
-def _setups(setups: Sequence[str]) -> Iterator[Finding]:
+def _tasks(
+    setups: Sequence[str], declared: Sequence[DeclaredSetup]
+) -> tuple[list[envs.Setup], list[Finding]]:
+    """Returns the setups that can be used, and what is wrong with the others."""
+    tasks: list[envs.Setup] = []
+    findings: list[Finding] = []
+    own = {entry.name: entry for entry in declared}
     for i, name in enumerate(setups):
+        path: KeyPath = ("setups", i)
         if name in setups[:i]:
-            yield Finding(("setups", i), f"'{name}' is there already; remove one.")
+            findings.append(Finding(path, f"'{name}' is there already; remove one."))
+        if name in own and name in envs.names():
+            findings.append(Finding(path, f"'{name}' is a registered setup; choose another name."))
         try:
-            envs.setup(name)
-        except LookupError as error:
-            yield Finding(("setups", i), str(error))
+            if name in own:
+                probe(own[name].setup)
+            tasks.append(own[name].setup if name in own else envs.setup(name))
+        except (LookupError, envs.SetupError) as error:
+            findings.append(Finding(path, str(error)))
+    return tasks, findings
 
 
 def _learner(
-    entry: LearnerEntry, here: KeyPath, setups: Sequence[str], budget: int | None
+    entry: LearnerEntry, here: KeyPath, setups: Sequence[envs.Setup], budget: int | None
 ) -> Iterator[Finding]:
     try:
         kind = learners.get(entry.name)
     except LookupError as error:
         yield Finding((*here, "name"), str(error))
         return
-    for name in setups:
-        if name not in envs.names():
-            continue
+    for setup in setups:
         try:
-            params = kind.Params.model_validate({**kind.defaults(name), **entry.params})
+            params = kind.Params.model_validate({**kind.defaults(setup), **entry.params})
         except ValidationError as error:
             for details in error.errors(include_url=False):
                 path = (*here, "params", *details["loc"])
@@ -147,7 +162,7 @@ def _learner(
         if budget is not None and budget < rollout:
             yield Finding(
                 ("budget",),
-                f"{budget:,} steps are fewer than one rollout of '{entry.name}' on '{name}' "
+                f"{budget:,} steps are fewer than one rollout of '{entry.name}' on '{setup.name}' "
                 f"({rollout:,}); raise the budget.",
             )
 
@@ -161,13 +176,13 @@ def _evaluation(evaluation: Evaluation, budget: int) -> Iterator[Finding]:
             )
 
 
-def _critic(setups: Sequence[str]) -> Iterator[Finding]:
-    for name in setups:
-        if name in envs.names() and not envs.setup(name).visible:
+def _critic(setups: Sequence[envs.Setup]) -> Iterator[Finding]:
+    for setup in setups:
+        if not setup.visible:
             yield Finding(
                 ("schedule", "value_signal"),
-                f"'critic' needs a visible context, but '{name}' hides it: the critic's value "
-                "would not depend on it; use 'return'.",
+                f"'critic' needs a visible context, but '{setup.name}' hides it: the critic's "
+                "value would not depend on it; use 'return'.",
             )
 
 

@@ -49,7 +49,7 @@ class ResolvedCell:
             UserError: The value signal is `critic`, but the learner has no critic of states, or
                 the critic cannot see the context.
         """
-        setup = envs.setup(cell.setup)
+        setup = cell.task
         learner = learners.get(cell.learner.name)
         params = learner.Params.model_validate(cell.learner.params)
         if cell.schedule.value_signal == "critic":

@@ -118,7 +118,11 @@ def _row(data: ReportData, setup: str, label: str) -> dict[str, Any]:
 
 def _figures(data: ReportData, setup: str) -> list[Figure]:
     anchors = data.scales[setup].anchors
-    ends = [(end.mean_return, end.policy) for end in (anchors.baseline, anchors.reference)]
+    ends = (
+        [(e.mean_return, e.policy) for e in (anchors.baseline, anchors.reference)]
+        if anchors
+        else []
+    )
     before = (
         f"Dots: one training run each, its mean over {data.study.evaluation.contexts} held-out "
         "target contexts (crosses: failed runs at the floor). Bars: "
