@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from pacebench import envs
 from pacebench.harness.analysis.comparisons import ComparisonResult, compare, questions
-from pacebench.harness.analysis.scores import MISSING, scale_of, score_runs
+from pacebench.harness.analysis.scores import MISSING, scales_of, score_runs
 from pacebench.harness.analysis.table import ScoreTable
 from pacebench.harness.analysis.units import Units
 from pacebench.harness.analysis.verdicts import Verdict
@@ -84,7 +83,7 @@ def open_questions(table: ScoreTable) -> list[ComparisonResult]:
 
 def scored_table(study: Study, root: Path) -> ScoreTable:
     """Returns the scored runs of a study's results folder."""
-    scales = {name: scale_of(envs.setup(name), study.statistics.floor) for name in study.setups}
+    scales = scales_of(study)
     rows = score_runs(load_results(root), study, scales)
     units = Units.of(study)
     if units is not None:
