@@ -6,7 +6,7 @@ import json
 import math
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, PlainSerializer
 
@@ -34,9 +34,16 @@ class StoredRecord(BaseModel):
 
 
 class MeanInterval(StoredRecord):
-    """A mean with its 95 % t interval."""
+    """An estimate with its 95 % interval."""
 
     estimate: Number
+    low: Number
+    high: Number
+
+
+class Bounds(NamedTuple):
+    """The ends of an interval."""
+
     low: Number
     high: Number
 
@@ -50,16 +57,21 @@ class Speed(StrEnum):
 
 
 class Ratio(MeanInterval):
-    """A ratio of times.
+    """A ratio of times; its interval is for other instances of the workload, timed again.
 
     Attributes:
-        blocks: How many pairs of times it comes from.
+        instances: How many instances it comes from; None for whole training runs and in findings
+            that were made before instances and blocks were crossed. Their interval is over blocks.
+        blocks: How many blocks, or seeds, it comes from.
+        same_instances: The interval for these very instances, timed again.
         floor: The noise floor as a factor ≥ 1; 1 where none was given.
         outcome: Slower or faster only if the interval excludes 1 and the estimate is beyond the
             noise floor.
     """
 
+    instances: int | None = None
     blocks: int
+    same_instances: Bounds | None = None
     floor: Number
     outcome: Speed
 
@@ -74,7 +86,6 @@ class QualityFinding(StoredRecord):
 
     problem: str
     updates: int
-    scored: int  # updates that have a gap
     gap_median: Number
     gap_worst: Number
     budget_median: Number
@@ -89,21 +100,41 @@ class QualityFinding(StoredRecord):
 
 
 class TimedMethod(StoredRecord):
-    """A curriculum that was timed in a cell: seconds per update, ratios to the reference.
+    """A curriculum that was timed in a cell.
 
-    `time` and `ratio` are by the clock that verdicts go by. The reference itself has no ratios,
-    and controls, which solve no problem, have no quality.
+    Attributes:
+        wall: Seconds of a whole update by the wall clock, geometric mean.
+        cpu: The same by processor time.
+        step: Seconds of the method's own step, without checks, exact KLs and recording.
+        time: `wall` or `cpu`, whichever verdicts go by.
+        mean_time: The arithmetic mean by the same clock.
+        ratio: To the reference, geometric mean per update; the reference has none.
+        total: To the reference, of total times.
+        step_ratio: As `ratio`, of the methods' own steps.
+        step_total: As `total`, of the methods' own steps.
+        quality: None for controls, which solve no problem.
     """
 
     status: Literal["ok"] = "ok"
     note: str = ""
     wall: MeanInterval
     cpu: MeanInterval
+    step: MeanInterval | None = None
     time: MeanInterval
-    wall_ratio: Ratio | None = None
-    cpu_ratio: Ratio | None = None
+    mean_time: Number = math.nan
     ratio: Ratio | None = None
+    total: Ratio | None = None
+    step_ratio: Ratio | None = None
+    step_total: Ratio | None = None
     quality: QualityFinding | None = None
+
+    @property
+    def outcome(self) -> Speed | None:
+        """Slower or faster where the ratio per update and that of totals both say so."""
+        said = {ratio.outcome for ratio in (self.ratio, self.total) if ratio is not None}
+        if not said:
+            return None
+        return said.pop() if len(said) == 1 else Speed.INCONCLUSIVE
 
 
 class UntimedMethod(StoredRecord):
@@ -114,25 +145,31 @@ class UntimedMethod(StoredRecord):
 
 
 class Disturbance(StoredRecord):
-    """What else the machine did: mean load, largest stolen share of a block, preemptions."""
+    """What else the machine did: mean load, largest stolen share of a block."""
 
     load: Number
     steal: float
-    preemptions: int
 
 
 class CellFinding(StoredRecord):
-    """One cell: d, K (`size`), the noise floor and the A/A behind it, and every curriculum.
+    """One cell: d, K (`size`), and every curriculum.
 
-    `pairs` holds the ratio of two solvers of one problem.
+    Attributes:
+        stream: A hash of what was replayed; empty in older findings.
+        twin: The A/A, the reference against itself.
+        floor: The noise floor, the largest factor that the A/A cannot exclude.
+        slowed: The reference slowed by 5 %, against itself.
+        pairs: The ratio per update of two solvers of one problem.
     """
 
     name: str
+    stream: str = ""
     kind: Literal["synthetic", "recorded"]
     d: int
     size: int
     floor: Number
     twin: Ratio
+    slowed: Ratio | None = None
     methods: dict[str, Annotated[TimedMethod | UntimedMethod, Discriminator("status")]]
     pairs: dict[str, Ratio]
     machine: Disturbance
@@ -144,26 +181,25 @@ class CellFinding(StoredRecord):
 
 
 class CheckFinding(StoredRecord):
-    """The self-check: noise floor, A/A, and the injected slowdown."""
+    """The self-check over all cells.
 
-    blocks: int
-    floor: Number
-    again: Ratio
-    slowed: Ratio
-    machine: Disturbance
-
-
-class TwinsFinding(StoredRecord):
-    """How many A/A intervals of the grid exclude 1, and the p-value of so many by chance."""
+    Attributes:
+        cells: How many there are.
+        false: How many A/A intervals exclude 1.
+        p_value: Of so many by chance.
+        slowed: In how many an injected slowdown of 5 % was found; None in older findings.
+        median_floor: The median noise floor.
+    """
 
     cells: int
     false: int
     p_value: Number
+    slowed: int | None = None
     median_floor: Number
 
 
 class ScalingFinding(StoredRecord):
-    """How one curriculum's time grows.
+    """How one curriculum's time grows on the grid's instances, timed again.
 
     Attributes:
         d: The exponent α of the dimensions.
@@ -189,26 +225,22 @@ class ScalingFinding(StoredRecord):
 class TrainingFinding(StoredRecord):
     """What one curriculum costs and reaches in whole training runs; evaluation is not counted.
 
-    Seconds are of training; the share and the rates are of the seconds in the curriculum. Scores
-    are target returns: after all steps (`final`), after the time that the quickest curriculum takes
-    (`at_common`), and at every evaluation (`curve`), with its steps (`grid`) and seconds (`clock`).
-    The ratio of training seconds to the reference's is None where seeds are too few.
+    Seconds are of training; the share and the rates are of the seconds in the curriculum, of which
+    every update takes `step` for the method's own step and `recording` for checks, exact KLs and
+    the record. Scores are target returns: after all steps (`final`), and after the time that the
+    quickest curriculum takes (`at_common`). The ratio of training seconds to the reference's is
+    None where seeds are too few.
     """
 
     seconds: MeanInterval
     share: MeanInterval
     per_update: MeanInterval
     per_1000_steps: MeanInterval
-    updates: Number
+    step: MeanInterval | None = None
+    recording: MeanInterval | None = None
     rejected: int
     final: MeanInterval
-    per_step_auc: MeanInterval
     at_common: MeanInterval
-    success: MeanInterval
-    status: tuple[str, ...]
-    grid: tuple[Number, ...]
-    curve: tuple[MeanInterval, ...]
-    clock: tuple[Number, ...]
     training_ratio: Ratio | None = None
 
 
@@ -220,7 +252,6 @@ class TrainingSummary(StoredRecord):
     seeds: int
     common_seconds: Number
     methods: dict[str, TrainingFinding]
-    load: Number
 
 
 class MachineState(StoredRecord):
@@ -233,7 +264,6 @@ class MachineState(StoredRecord):
     governor: str
     boost: str
     virtual: bool
-    load: tuple[float, ...] | None
     blas: str
 
 
@@ -246,8 +276,7 @@ class OverheadSummary(StoredRecord):
         machine: Where.
         clock: The clock that verdicts go by.
         wall_over_cpu: The ratio of the clocks that decided on it.
-        check: The self-check.
-        twins: The A/A of all cells.
+        twins: The A/A and the slowdown of all cells.
         cells: Recorded streams first, then the grid.
         scaling: By curriculum, where exponents can be told.
         quality: By self-paced curriculum, over all cells.
@@ -259,12 +288,16 @@ class OverheadSummary(StoredRecord):
     machine: MachineState
     clock: Literal["wall", "cpu"]
     wall_over_cpu: Number
-    check: CheckFinding
-    twins: TwinsFinding
+    twins: CheckFinding
     cells: tuple[CellFinding, ...]
     scaling: dict[str, ScalingFinding]
     quality: dict[str, QualityFinding]
     training: Annotated[TrainingSummary | None, BeforeValidator(lambda x: x or None)] = None
+
+    @property
+    def crossed(self) -> bool:
+        """Whether every block replayed every instance; older measurements did not."""
+        return all(cell.twin.instances is not None for cell in self.cells)
 
 
 def write_summary(folder: Path, found: OverheadSummary) -> None:

@@ -1,11 +1,10 @@
-"""Figures of a measurement: time against d and K, ratios, quality against speed, shares, scores."""
+"""Figures of a measurement: time and ratios against d, quality against speed, shares."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -18,18 +17,22 @@ from pacebench.harness.overhead.findings import (
     OverheadSummary,
     TrainingSummary,
 )
-from pacebench.harness.overhead.instances import Floats
 from pacebench.harness.overhead.scaling import predict
 from pacebench.harness.overhead.settings import REFERENCE
 from pacebench.harness.overhead.training import overhead_study
 from pacebench.harness.report.canvas import GRID, MUTED, Canvas, Figure
-from pacebench.harness.report.overhead.formats import duration, factor, percent, with_interval
-from pacebench.harness.report.overhead.tables import clock_name
+from pacebench.harness.report.figures.rows import label_rows
+from pacebench.harness.report.overhead.tables import (
+    clock_name,
+    duration,
+    factor,
+    percent,
+    with_interval,
+)
 from pacebench.harness.report.palette import Style, styles
-from pacebench.harness.report.tables import MINUS, Show, count
+from pacebench.harness.report.tables import Show, count
 
 Styles = Mapping[str, Style]
-Coordinate = Literal["d", "size"]
 
 
 def styles_of(summary: OverheadSummary) -> dict[str, Style]:
@@ -40,60 +43,40 @@ def styles_of(summary: OverheadSummary) -> dict[str, Style]:
 def all_figures(summary: OverheadSummary) -> dict[str, Figure]:
     """Returns every figure that the findings allow, by name."""
     look = styles_of(summary)
-    # The self-paced curricula and one control.
-    names = [n for n in summary.settings.curricula if n in summary.quality or n == "default"]
-    found = [
-        time_figure(summary, look, names, "d"),
-        time_figure(summary, look, names, "size"),
-        ratio_figure(summary, look, names),
-    ]
+    cells = [cell for cell in summary.cells if cell.kind == "synthetic"]
+    size = min({cell.size for cell in cells}, key=lambda k: abs(math.log(k / 64)))
+    line = sorted((cell for cell in cells if cell.size == size), key=lambda cell: cell.d)
+    found = [time_figure(summary, line, look), ratio_figure(summary, line, look)]
     judged = [c for c in summary.cells if all(name in c.timed for name in summary.quality)]
     if judged and summary.quality:
         found.append(quality_figure(judged, list(summary.quality), look))
     if summary.training is not None:
         found.append(share_figure(summary.training, look))
-        found.append(score_figure(summary.training, look, by_time=False))
-        found.append(score_figure(summary.training, look, by_time=True))
     return {figure.name: figure for figure in found}
 
 
-def _grid_line(summary: OverheadSummary, along: Coordinate) -> tuple[list[CellFinding], int]:
-    """Returns the synthetic cells of one line of the grid, and the coordinate that is fixed."""
-    other: Coordinate = "size" if along == "d" else "d"
-    wanted = 64 if along == "d" else 100
-    cells = [cell for cell in summary.cells if cell.kind == "synthetic"]
-    fixed = min({_at(cell, other) for cell in cells}, key=lambda v: abs(math.log(v / wanted)))
-    line = [cell for cell in cells if _at(cell, other) == fixed]
-    return sorted(line, key=lambda cell: _at(cell, along)), fixed
-
-
-def _at(cell: CellFinding, along: Coordinate) -> int:
-    return cell.d if along == "d" else cell.size
-
-
-def time_figure(
-    summary: OverheadSummary, look: Styles, names: Sequence[str], along: Coordinate
-) -> Figure:
-    """Draws the time per update against d or K, both axes logarithmic."""
-    line, fixed = _grid_line(summary, along)
-    symbol, other = ("d", "K") if along == "d" else ("K", "d")
-    axis = "context dimensions d" if along == "d" else "contexts per update K"
+def time_figure(summary: OverheadSummary, line: Sequence[CellFinding], look: Styles) -> Figure:
+    """Draws the time per update against d, both axes logarithmic."""
+    # The self-paced curricula and one control.
+    names = [n for n in summary.settings.curricula if n in summary.quality or n == "default"]
     limit = summary.settings.limit
-    title = f"Time per update against {symbol}, {other} = {fixed}"
     stopped: Counter[int] = Counter()
-    with Canvas(f"time-{symbol.lower()}", title, styles=look, height=3.9) as canvas:
+    title = f"Time per update against d, K = {line[0].size}"
+    with Canvas("time-d", title, styles=look, height=3.9) as canvas:
         axes = canvas.axes
         for name in names:
             style = look[name]
-            done = [cell for cell in line if name in cell.timed]
-            times = {_at(cell, along): cell.timed[name].time for cell in done}
+            times = {cell.d: cell.timed[name].time for cell in line if name in cell.timed}
             _points(canvas, name, times, duration)
-            fit = axes.plot(
-                *_law(summary, name, done, along), color=style.colour, linestyle=style.line,
-                linewidth=1.0, alpha=0.75,
-            )  # fmt: skip
-            canvas.mark(fit, style)
-            over = [_at(cell, along) for cell in line if cell.methods[name].status == "over"]
+            x, y = np.array(list(times)), np.array([time.estimate for time in times.values()])
+            if name in summary.scaling and len(times) > 1:
+                x = np.geomspace(x[0], x[-1], 80)
+                y = predict(summary.scaling[name], x, np.full(80, float(line[0].size)))
+            law = axes.plot(
+                x, y, color=style.colour, linestyle=style.line, linewidth=1.0, alpha=0.75
+            )
+            canvas.mark(law, style)
+            over = [cell.d for cell in line if cell.methods[name].status == "over"]
             if over:
                 # Several may stop at the same place: side by side, not one hiding another.
                 place = over[0] * 1.22 ** stopped[over[0]]
@@ -103,28 +86,52 @@ def time_figure(
                     markerfacecolor="#ffffff", markeredgewidth=1.3, linestyle="", clip_on=False,
                     zorder=4,
                 )  # fmt: skip
-                canvas.mark(mark, style, f"{name}, {axis} {over[0]}: more than {limit:g} s")
+                canvas.mark(mark, style, f"{name}, d = {over[0]}: more than {limit:g} s")
         if stopped:
             axes.axhline(limit, color=MUTED, linewidth=0.9, linestyle=(0, (3, 2)), zorder=1)
             axes.annotate(
                 f"limit {limit:g} s", (1, limit), xycoords=("axes fraction", "data"),
                 xytext=(0, 5), textcoords="offset points", ha="right", fontsize=8, color=MUTED,
             )  # fmt: skip
-        _log_axes(axes, axis, "time per update", duration)
-        if along == "size":
-            axes.set_xticks([cell.size for cell in line])
+        _log_axes(axes, "time per update", duration)
         canvas.legend(names)
         fits = "; ".join(
             f"`{name}` d^{fit.d.estimate:.2f}" + (f" K^{fit.size.estimate:.2f}" if fit.size else "")
             for name, fit in summary.scaling.items()
             if name in names
         )
-        law = f"are the fit t₀ + c·dᵅ·Kᵝ over the whole grid: {fits}" if fits else "join the points"
+        law_words = f"are the fit t₀ + c·dᵅ·Kᵝ over the whole grid: {fits}" if fits else "join them"
         return canvas.finish(
-            f"{clock_name(summary)} of one update on the same instances, geometric mean over "
-            f"{summary.settings.blocks} interleaved blocks; bars are 95 % t intervals. Thin lines "
-            f"{law}. A triangle at the limit stands at the first cell that does not finish within "
-            "it."
+            f"{clock_name(summary)} of a whole update on the same instances, geometric mean over "
+            f"instances and {summary.settings.blocks} interleaved blocks; bars are 95 % intervals "
+            f"for other instances of the workload. Thin lines {law_words}. A triangle at the limit "
+            "stands at the first cell that does not finish within it."
+        )
+
+
+def ratio_figure(summary: OverheadSummary, line: Sequence[CellFinding], look: Styles) -> Figure:
+    """Draws the time ratio to the closed form against d."""
+    names = [name for name in summary.quality if name != REFERENCE]
+    title = f"Time relative to {REFERENCE} against d, K = {line[0].size}"
+    with Canvas("ratio-d", title, styles=look, height=3.7) as canvas:
+        axes = canvas.axes
+        axes.axhline(1, color=MUTED, linewidth=0.9)
+        for name in names:
+            done = {cell.d: cell.timed[name].ratio for cell in line if name in cell.timed}
+            ratios = {d: ratio for d, ratio in done.items() if ratio is not None}
+            _points(canvas, name, ratios, factor)
+            path = axes.plot(
+                list(ratios), [ratio.estimate for ratio in ratios.values()],
+                color=look[name].colour, linestyle=look[name].line,
+            )  # fmt: skip
+            canvas.mark(path, look[name], name)
+        _log_axes(axes, f"time / time of {REFERENCE}", lambda v: count(v) if v >= 1 else f"{v:g}")
+        canvas.legend(names)
+        return canvas.finish(
+            "Ratio of the times per update on the same instances in the same process, geometric "
+            f"mean over instances and {summary.settings.blocks} blocks; bars are 95 % intervals "
+            "for other instances of the workload. A line ends where the curriculum no longer "
+            "finishes within the limit."
         )
 
 
@@ -134,50 +141,11 @@ def _points(canvas: Canvas, name: str, found: Mapping[int, MeanInterval], show: 
     for x, mean in found.items():
         bar = canvas.axes.plot([x, x], [mean.low, mean.high], color=style.colour, linewidth=1.1)
         canvas.mark(bar, style, f"{name}, {x}: {with_interval(mean, show)}")
-    estimates = [mean.estimate for mean in found.values()]
     points = canvas.axes.plot(
-        list(found), estimates, color=style.colour, marker=style.marker, markersize=4.5,
-        linestyle="", zorder=3,
+        list(found), [mean.estimate for mean in found.values()], color=style.colour,
+        marker=style.marker, markersize=4.5, linestyle="", zorder=3,
     )  # fmt: skip
     canvas.mark(points, style, name)
-
-
-def _law(
-    summary: OverheadSummary, name: str, cells: Sequence[CellFinding], along: Coordinate
-) -> tuple[Floats, Floats]:
-    """Returns the fitted law along some cells, or their own times where none was fitted."""
-    if name not in summary.scaling or len(cells) < 2:
-        times = [cell.timed[name].time.estimate for cell in cells]
-        return np.array([float(_at(cell, along)) for cell in cells]), np.array(times)
-    first, last = cells[0], cells[-1]
-    d, size = np.geomspace((first.d, first.size), (last.d, last.size), 80).T
-    return (d if along == "d" else size), predict(summary.scaling[name], d, size)
-
-
-def ratio_figure(summary: OverheadSummary, look: Styles, names: Sequence[str]) -> Figure:
-    """Draws the time ratio to the closed form against d."""
-    line, fixed = _grid_line(summary, "d")
-    chosen = [name for name in names if name not in ("default", REFERENCE)]
-    title = f"Time relative to {REFERENCE} against d, K = {fixed}"
-    with Canvas("ratio-d", title, styles=look, height=3.7) as canvas:
-        axes = canvas.axes
-        axes.axhline(1, color=MUTED, linewidth=0.9)
-        for name in chosen:
-            done = {cell.d: cell.timed[name].ratio for cell in line if name in cell.timed}
-            ratios = {d: ratio for d, ratio in done.items() if ratio is not None}
-            _points(canvas, name, ratios, factor)
-            path = axes.plot(
-                list(ratios), [ratio.estimate for ratio in ratios.values()],
-                color=look[name].colour, linestyle=look[name].line,
-            )  # fmt: skip
-            canvas.mark(path, look[name], name)
-        _log_axes(axes, "context dimensions d", f"time / time of {REFERENCE}", _multiple)
-        canvas.legend(chosen)
-        return canvas.finish(
-            f"Ratio of the times per update on the same instances in the same process, geometric "
-            f"mean over {summary.settings.blocks} blocks; bars are 95 % paired t intervals. "
-            "A line ends where the curriculum no longer finishes within the limit."
-        )
 
 
 def quality_figure(cells: Sequence[CellFinding], names: Sequence[str], look: Styles) -> Figure:
@@ -197,10 +165,9 @@ def quality_figure(cells: Sequence[CellFinding], names: Sequence[str], look: Sty
                     clip_on=False, zorder=3,
                 )  # fmt: skip
                 canvas.mark(dot, style, f"{name}: {duration(x)}, {what} {percent(y)}")
-        shares = FuncFormatter(lambda v, _: f"{100 * v:.0f} %".replace("-", MINUS))
         for axes, label in ((upper, "optimality gap"), (lower, "infeasible answers")):
             axes.set_xscale("log")
-            axes.yaxis.set_major_formatter(shares)
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: percent(value)))
             axes.set_ylabel(label)
             axes.grid(color=GRID)
         upper.axhline(0, color=MUTED, linewidth=0.9)
@@ -225,18 +192,14 @@ def share_figure(training: TrainingSummary, look: Styles) -> Figure:
         axes = canvas.axes
         for i, (name, found) in enumerate(training.methods.items()):
             share, style = found.share, look[name]
-            shown = percent(share.estimate)
             bar = axes.plot([share.low, share.high], [i, i], color=style.colour, linewidth=2)
             dot = axes.plot(share.estimate, i, marker=style.marker, color=style.colour)
-            canvas.mark(bar, style)
-            canvas.mark(dot, style, f"{name}: {shown}")
+            canvas.mark([*bar, *dot], style, f"{name}: {with_interval(share, percent)}")
             axes.annotate(
-                shown, (share.high, i), xytext=(7, 0), textcoords="offset points", va="center",
-                fontsize=8,
+                percent(share.estimate), (share.high, i), xytext=(7, 0),
+                textcoords="offset points", va="center", fontsize=8,
             )  # fmt: skip
-        axes.set_yticks(range(len(names)), names)
-        axes.set_ylim(len(names) - 0.5, -0.5)
-        axes.tick_params(axis="y", length=0)
+        label_rows(canvas, names, [look[name] for name in names])
         axes.set_xscale("log")
         axes.set_xlim(right=max(axes.get_xlim()[1], 1.0))
         _ticks(axes.xaxis, percent)
@@ -250,53 +213,12 @@ def share_figure(training: TrainingSummary, look: Styles) -> Figure:
         )
 
 
-def score_figure(training: TrainingSummary, look: Styles, *, by_time: bool) -> Figure:
-    """Draws the target return against environment steps or against training seconds."""
-    unit = "second" if by_time else "step"
-    title = f"Score per {unit}, {training.setup}"
-    with Canvas(f"score-per-{unit}", title, styles=look, height=3.4) as canvas:
-        axes = canvas.axes
-        for name, found in training.methods.items():
-            style, x = look[name], found.clock if by_time else found.grid
-            low, centre, high = zip(
-                *((p.low, p.estimate, p.high) for p in found.curve), strict=True
-            )
-            band = axes.fill_between(x, low, high, color=style.colour, alpha=0.12, linewidth=0)
-            line = axes.plot(
-                x, centre, color=style.colour, linestyle=style.line, marker=style.marker,
-                markersize=3.5,
-            )  # fmt: skip
-            canvas.mark(band, style)
-            canvas.mark(line, style, name)
-        where = "environment steps"
-        if by_time:
-            axes.axvline(training.common_seconds, color=MUTED, linewidth=0.9, linestyle=(0, (3, 2)))
-            where = (
-                "mean training seconds, evaluation not counted; the dashed line is the mean "
-                "time of the quickest curriculum"
-            )
-        axes.set_xlabel("training seconds" if by_time else "environment steps")
-        _ticks(axes.xaxis, "{:g}".format if by_time else count)
-        axes.set_ylabel("target return")
-        axes.set_xlim(left=0)
-        axes.grid(color=GRID)
-        canvas.legend(list(training.methods))
-        return canvas.finish(
-            f"Mean return on the held-out target contexts against {where}. "
-            f"{training.seeds} seeds; bands are pointwise 95 % t intervals."
-        )
-
-
-def _log_axes(axes: Axes, x: str, y: str, show: Show) -> None:
-    axes.set(xscale="log", yscale="log", xlabel=x, ylabel=y)
+def _log_axes(axes: Axes, y: str, show: Show) -> None:
+    axes.set(xscale="log", yscale="log", xlabel="context dimensions d", ylabel=y)
     axes.grid(color=GRID)
     axes.yaxis.set_major_locator(LogLocator(10, numticks=12))
     _ticks(axes.xaxis, count)
     _ticks(axes.yaxis, show)
-
-
-def _multiple(value: float) -> str:
-    return count(value) if value >= 1 else f"{value:g}"
 
 
 def _ticks(axis: Axis, show: Show) -> None:
