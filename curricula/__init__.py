@@ -11,15 +11,17 @@ from __future__ import annotations
 if __name__ != "pacebench.curricula":
     raise ImportError("pacebench.curricula is its name; this would be a second copy of it")
 
-from pacebench.curricula.base import Curriculum, Option, Proposal
+from pacebench.curricula.base import Curriculum, Proposal
 from pacebench.curricula.capabilities import Capabilities
+from pacebench.curricula.distributions import Distribution, Mixture, UniformBox, moments
+from pacebench.curricula.episodes import Episodes
 from pacebench.curricula.errors import CurriculumError
 from pacebench.curricula.family import ScaledFamily
 from pacebench.curricula.gaussian import Gaussian
+from pacebench.curricula.options import Option, SearchRange
 from pacebench.curricula.record import UpdateRecord
 from pacebench.curricula.registry import get, make, names, origin, register, unregister
 from pacebench.curricula.selfpaced import SelfPaced
-from pacebench.curricula.uniform import Uniform
 from pacebench.registry import DuplicateNameError, UnknownNameError
 
 # Importing registers, and in this order, which `names()` and every table keep.
@@ -36,13 +38,17 @@ __all__ = [
     "Curriculum",
     "CurriculumError",
     "Default",
+    "Distribution",
     "DuplicateNameError",
+    "Episodes",
     "Gaussian",
     "Initial",
     "Linear",
+    "Mixture",
     "Option",
     "Proposal",
     "ScaledFamily",
+    "SearchRange",
     "SelfPaced",
     "Spdl",
     "SpdlSqp",
@@ -51,12 +57,13 @@ __all__ = [
     "SpglExactKl",
     "SpglJoint",
     "SpglShared",
-    "Uniform",
+    "UniformBox",
     "UniformControl",
     "UnknownNameError",
     "UpdateRecord",
     "get",
     "make",
+    "moments",
     "names",
     "origin",
     "register",

@@ -29,6 +29,7 @@ class SpglShared(ScaledSelfPaced):
 
     capabilities: ClassVar[Capabilities] = Capabilities(
         self_paced=True,
+        needs_gaussian=True,
         scaled_family=True,
         trust_region="joint",
         value_constraint="linear",

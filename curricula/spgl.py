@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from functools import partial
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
@@ -67,7 +68,7 @@ class ScaledSelfPaced(SelfPaced):
             {"theta": theta},
             predicted,
             found.iterations,
-            log_weights=family.log_weights(contexts, p, new, relative),
+            log_weights=partial(family.log_weights, contexts, p, new, relative),
         )
 
     def _state(self) -> dict[str, Any]:
@@ -100,6 +101,7 @@ class Spgl(ScaledSelfPaced):
 
     capabilities: ClassVar[Capabilities] = Capabilities(
         self_paced=True,
+        needs_gaussian=True,
         scaled_family=True,
         trust_region="block",
         value_constraint="linear-block",

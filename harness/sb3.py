@@ -21,7 +21,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 
 from pacebench import curricula
 from pacebench.harness.errors import UserError
-from pacebench.harness.training.scheduler import Cohort
+from pacebench.harness.training.scheduler import MEASURED, Cohort
 
 __all__ = ["CurriculumCallback", "CurriculumWrapper"]
 
@@ -59,7 +59,7 @@ class CurriculumWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         self.gamma = float(found)
         self._curriculum = copy.deepcopy(curriculum)
         self._rng: np.random.Generator | None = None
-        self._return, self._discount = 0.0, 1.0
+        self._return, self._discount, self._undiscounted, self._length = 0.0, 1.0, 0.0, 0
         self._context = np.zeros(curriculum.dim)
 
     def reset(
@@ -75,7 +75,7 @@ class CurriculumWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         if "context" not in options:
             options["context"] = self._curriculum.sample(1, self._rng)[0]
         self._context = np.asarray(options["context"], dtype=np.float64)
-        self._return, self._discount = 0.0, 1.0
+        self._return, self._discount, self._undiscounted, self._length = 0.0, 1.0, 0.0, 0
         return self.env.reset(seed=seed, options=options)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
@@ -83,8 +83,16 @@ class CurriculumWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         obs, reward, terminated, truncated, info = self.env.step(action)
         self._return += self._discount * float(reward)
         self._discount *= self.gamma
+        self._undiscounted += float(reward)
+        self._length += 1
         if terminated or truncated:
-            info = {**info, _KEY: {"context": self._context, "value": self._return}}
+            solved = info.get("success", info.get("is_success", False))
+            measured = {
+                "returns": self._undiscounted,
+                "success": float(solved),
+                "lengths": self._length,
+            }
+            info = {**info, _KEY: (self._context, self._return, measured)}
         return obs, reward, terminated, truncated, info
 
     def follow_curriculum(self, state: dict[str, Any]) -> None:
@@ -128,6 +136,11 @@ class CurriculumCallback(BaseCallback):
         super().__init__(verbose)
         if episodes < 1 or every < 1 or warm_up < 0:
             raise UserError("CurriculumCallback needs episodes ≥ 1, every ≥ 1 and warm_up ≥ 0.")
+        if lacking := curriculum.reads - {"contexts", "values", *MEASURED}:
+            raise UserError(
+                f"'{curriculum.name}' reads {', '.join(sorted(lacking))} of each episode, which "
+                "CurriculumCallback cannot tell; run it in a study, or choose another curriculum."
+            )
         self.curriculum = curriculum
         self.records: list[curricula.UpdateRecord] = []
         self._every = every
@@ -153,8 +166,8 @@ class CurriculumCallback(BaseCallback):
                     "an episode ended without CurriculumWrapper knowing; put TimeLimit, and "
                     "whatever else ends episodes, inside of it."
                 )
-            episode = infos[i][_KEY]
-            self._cohort.end(self._slots[i], episode["context"], episode["value"])
+            context, discounted_return, measured = infos[i][_KEY]
+            self._cohort.end(self._slots[i], context, discounted_return, **measured)
             self._slots[i] = self._cohort.begin()
         return True
 
@@ -162,7 +175,8 @@ class CurriculumCallback(BaseCallback):
         self._wait -= 1
         if self._wait > 0 or not self._cohort.complete:
             return
-        record = self.curriculum.update(self._cohort.contexts, self._cohort.values)
+        values = self._cohort.columns["discounted_returns"]
+        record = self.curriculum.update(self._cohort.episodes(self.curriculum.reads, values=values))
         self.records.append(record)
         for name, value in record.to_dict().items():
             if isinstance(value, int | float):

@@ -30,6 +30,22 @@ from pacebench.registry import UnknownNameError
 _WILCOXON_SEEDS = 5
 
 
+# What training tells of every episode, whatever the learner; a critic adds the rest.
+_ALWAYS_FED = {"contexts", "values", "returns", "discounted_returns", "success", "lengths"}
+_CRITIC_FEEDS = {"start_values", "value_errors"}
+
+
+def unfed(kind: type[curricula.Curriculum], learner: type[learners.Learner]) -> str:
+    """Returns the sentence about what a curriculum reads and a learner cannot tell, or nothing."""
+    fed = _ALWAYS_FED | (_CRITIC_FEEDS if learner.capabilities.critic else set())
+    if lacking := sorted(kind.reads - fed):
+        return (
+            f"'{kind.name}' reads {', '.join(lacking)} of each episode, which learner "
+            f"'{learner.name}' cannot tell; use a learner with a critic of states."
+        )
+    return ""
+
+
 @dataclass(frozen=True)
 class Finding:
     """A mistake in a study: the path of its key, and the sentence about it."""
@@ -49,10 +65,13 @@ def check_parts(parts: Mapping[str, Any]) -> list[Finding]:
         here: KeyPath = ("learner",)
         findings += _learner(parts["learner"], here, setups, parts.get("budget"))
         for i, entry in enumerate(entries):
-            if entry is not None and entry.learner is not None:
+            if entry is None:
+                continue
+            changed = changed_learner(parts["learner"], entry.learner)
+            if entry.learner is not None:
                 here = ("curricula", i, "learner")
-                changed = changed_learner(parts["learner"], entry.learner)
                 findings += _learner(changed, here, setups, parts.get("budget"))
+            findings += _fed(entry, changed, ("curricula", i, "name"))
     if "evaluation" in parts and "budget" in parts:
         findings += _evaluation(parts["evaluation"], parts["budget"])
     if "schedule" in parts and parts["schedule"].value_signal == "critic":
@@ -99,7 +118,7 @@ def _curriculum(entry: CurriculumEntry, path: KeyPath, setups: Sequence[str]) ->
 def _parameters(
     kind: type[curricula.Curriculum], given: CurriculumEntry | SetupChange, path: KeyPath
 ) -> Iterator[Finding]:
-    known = kind.options()
+    known = [*kind.options(), *(["fit"] if kind.capabilities.needs_gaussian else [])]
     for option in given.options:
         if option not in known:
             yield Finding(
@@ -150,6 +169,15 @@ def _learner(
                 f"{budget:,} steps are fewer than one rollout of '{entry.name}' on '{name}' "
                 f"({rollout:,}); raise the budget.",
             )
+
+
+def _fed(entry: CurriculumEntry, learner: LearnerEntry, path: KeyPath) -> Iterator[Finding]:
+    try:
+        sentence = unfed(curricula.get(entry.name), learners.get(learner.name))
+    except LookupError:
+        return
+    if sentence:
+        yield Finding(path, sentence)
 
 
 def _evaluation(evaluation: Evaluation, budget: int) -> Iterator[Finding]:

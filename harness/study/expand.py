@@ -66,14 +66,14 @@ def resolve_cell(study: Study, entry: CurriculumEntry, setup: str) -> Cell:
 
 def _resolve_curriculum(entry: CurriculumEntry, setup: str) -> CurriculumCell:
     kind = curricula.get(entry.name)
-    # A control that ignores ε and V₋ must not get a new run id when they change.
-    paced = kind.capabilities.self_paced
+    # What ignores ε or V₋ must not get a new run id when they change.
+    said = kind.capabilities
     given = entry.on(setup)
     epsilon = DEFAULT_EPSILON if given.epsilon is None else given.epsilon
     threshold = envs.setup(setup).threshold if given.threshold is None else given.threshold
     return CurriculumCell(
         name=entry.name,
-        epsilon=epsilon if paced else None,
-        threshold=threshold if paced else None,
+        epsilon=epsilon if said.has_budget else None,
+        threshold=threshold if said.self_paced else None,
         options={name: option.default for name, option in kind.options().items()} | given.options,
     )

@@ -12,7 +12,13 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+)
 
 from pacebench.harness.seeding import RunSeed
 
@@ -53,12 +59,21 @@ class ScheduleCell(Frozen):
         min_episodes: Episodes of an update's cohort, or one per copy where there are more copies;
             the update waits until the last of them has ended.
         value_signal: Realised discounted return, or the critic at the initial observation.
+        record_every: Updates between two whose divergences and distance to the target are recorded;
+            0 for none.
     """
 
     every: int = Field(default=1, ge=1)
     warm_up: int = Field(default=0, ge=0)
     min_episodes: int = Field(default=10, ge=1)
     value_signal: ValueSignal = "return"
+    record_every: int = Field(default=1, ge=0)
+
+    @model_serializer(mode="wrap")
+    def _unthinned(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leaves out the usual `record_every`, which cells from before it do not mention."""
+        data: dict[str, Any] = handler(self)
+        return {k: v for k, v in data.items() if k != "record_every" or v != 1}
 
 
 class EvaluationCell(Frozen):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pacebench import envs
-from pacebench.envs.arrays import Floats
+from pacebench.envs.arrays import Bools, Floats
 from pacebench.harness.learners.base import EnvStep
 from pacebench.harness.seeding import RunRole, RunSeed
 from pacebench.harness.training.non_finite import zero_non_finite
@@ -43,7 +43,7 @@ class TrainingEnvs:
         self.obs: Floats = np.zeros((*self._shape, *self.observation_space.shape))
         self.restarted: list[int] = []
         self.broken: dict[int, str] = {}
-        self._return = np.zeros(total)
+        self._return, self._undiscounted, self._length = np.zeros((3, total))
         self._discount = np.ones(total)
         # Number of each copy's running episode within its cohort; −1 outside of any.
         self._slot = np.full(total, -1)
@@ -70,8 +70,11 @@ class TrainingEnvs:
         final_obs = info["final_obs"]
         self._return += self._discount * reward
         self._discount *= self.setup.gamma
-        ended = np.flatnonzero(terminated | truncated)
-        self._finish(ended, info["context"])
+        self._undiscounted += reward
+        self._length += 1
+        done = terminated | truncated
+        ended = np.flatnonzero(done)
+        self._finish(ended, info["context"], info["success"])
         for what, array in (("observation", obs), ("reward", reward), ("observation", final_obs)):
             for i in zero_non_finite(array):
                 k, copy = divmod(i, self.copies)
@@ -80,6 +83,7 @@ class TrainingEnvs:
                 )
         shape = self._shape
         self.obs = obs.reshape(*shape, -1)
+        self._follow(~done)
         self._start(ended)
         return EnvStep(
             self.obs,
@@ -98,11 +102,27 @@ class TrainingEnvs:
 
     def _start(self, indices: NDArray[np.intp]) -> None:
         self._return[indices], self._discount[indices] = 0.0, 1.0
+        self._undiscounted[indices] = self._length[indices] = 0.0
         for i in indices.tolist():
             k, copy = divmod(i, self.copies)
             self._slot[i] = self.schedulers[k].begin(self.obs[k, copy])
 
-    def _finish(self, indices: NDArray[np.intp], contexts: Floats) -> None:
+    def _follow(self, running: Bools) -> None:
+        """Shows running episodes to the schedulers that want to see all of their observations."""
+        for k, scheduler in enumerate(self.schedulers):
+            if not (scheduler.follows and scheduler.collecting):
+                continue
+            for copy in range(self.copies):
+                if running[i := k * self.copies + copy]:
+                    scheduler.follow(int(self._slot[i]), self.obs[k, copy])
+
+    def _finish(self, indices: NDArray[np.intp], contexts: Floats, success: Bools) -> None:
         for i in indices.tolist():
-            cohort = self.schedulers[i // self.copies].cohort
-            cohort.end(int(self._slot[i]), contexts[i], float(self._return[i]))
+            self.schedulers[i // self.copies].cohort.end(
+                int(self._slot[i]),
+                contexts[i],
+                float(self._return[i]),
+                returns=float(self._undiscounted[i]),
+                success=float(success[i]),
+                lengths=float(self._length[i]),
+            )

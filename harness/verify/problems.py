@@ -205,8 +205,12 @@ class Subject:
         return self.kind.capabilities
 
     def make(self, problem: UpdateProblem, **changes: Any) -> Curriculum:
-        """Returns a new curriculum whose distribution is the problem's current one."""
-        return self.kind(**{**problem.keywords(), **self.options, **changes})
+        """Returns a new curriculum whose distribution is the problem's current one.
+
+        It records no diagnostics, which most properties do not look at, unless told otherwise.
+        """
+        keywords = {**problem.keywords(), "record_every": 0, **self.options, **changes}
+        return self.kind(**keywords)
 
     def update(self, problem: UpdateProblem, **changes: Any) -> ObservedUpdate:
         """Makes a curriculum for the problem, updates it once and returns what was observed."""

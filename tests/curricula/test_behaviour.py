@@ -275,7 +275,7 @@ def test_a_buffer_travels_in_the_proposal():
     copy.load_state_dict(c.state_dict())
     x = c.sample(9, rng)
     first, second = (k.update(x, np.ones(9)).to_dict() for k in (c, copy))
-    assert {**first, "seconds": 0} == {**second, "seconds": 0}
+    assert all(first[key] == second[key] for key in first if not key.startswith("seconds"))
     assert c.state_dict() == copy.state_dict()
 
 
