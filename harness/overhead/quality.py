@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from pydantic import ConfigDict
 
 from pacebench import curricula
 from pacebench.harness.overhead.findings import QualityFinding, StoredRecord
@@ -43,6 +44,9 @@ class Answer(StoredRecord):
         kl_old_new: KL(p‖p') / ε, SPDL's trust region.
         value: The importance-weighted value minus V₋, in standard deviations of the values.
     """
+
+    # An answer may be infinitely far off.
+    model_config = ConfigDict(ser_json_inf_nan="constants")
 
     accepted: bool = True
     iterations: int = 0

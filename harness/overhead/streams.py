@@ -15,7 +15,7 @@ import numpy as np
 
 from pacebench import curricula
 from pacebench.harness.errors import UserError
-from pacebench.harness.overhead.instances import KINDS, Instance, synthetic
+from pacebench.harness.overhead.instances import KINDS, Floats, Instance, synthetic
 from pacebench.harness.overhead.settings import Settings
 from pacebench.harness.study.specs import digest
 
@@ -147,12 +147,10 @@ def _recording() -> Iterator[tuple[str, list[Instance]]]:
     class Recording(base):  # type: ignore[misc]
         """The recorded curriculum with a memory."""
 
-        def update(self, episodes: curricula.Episodes) -> curricula.UpdateRecord:
-            given = episodes.contexts.copy(), np.array(episodes.values)
-            limits = float(self.threshold), self.epsilon
-            instances.append(Instance(self.target, self.distribution, *given, *limits))
-            record: curricula.UpdateRecord = super().update(episodes)
-            return record
+        def _propose(self, contexts: Floats, values: Floats) -> Any:
+            given = contexts.copy(), values.copy(), float(self.threshold), self.epsilon
+            instances.append(Instance(self.target, self.distribution, *given))
+            return super()._propose(contexts, values)
 
     curricula.register(name)(Recording)
     try:

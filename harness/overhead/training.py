@@ -70,13 +70,12 @@ def measure_training(folder: Path, settings: Settings, hear: Hear) -> TrainingSu
         batched=lambda _: False,
         display=Silent(),
     )
+    plan, asked = study.model_dump(mode="json"), []
     for seed in range(seeds):
         mine = [run for run in runs if run.seed.index == seed]
-        shuffled = [mine[i] for i in settings.order(1_000 + seed).permutation(len(mine))]
-        made = make_runs(
-            study.name, study.model_dump(mode="json"), shuffled, results, options,
-            evaluation_hashes(mine),
-        )  # fmt: skip
+        # What earlier seeds asked for is there, and stays asked for.
+        asked += [mine[i] for i in settings.order(1_000 + seed).permutation(len(mine))]
+        made = make_runs(study.name, plan, asked, results, options, evaluation_hashes(mine))
         if made.interrupted:
             raise UserError("stopped while training; run the same command again to go on.")
         hear("train", seed + 1, seeds, f"seed {seed}")

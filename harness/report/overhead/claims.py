@@ -80,28 +80,28 @@ def _ratio_claims(cell: CellFinding) -> Iterator[Claim]:
     for name, found in cell.timed.items():
         if found.ratio is None or found.outcome is None or found.quality is None:
             continue
-        each = f"{with_interval(found.ratio)} in the geometric mean over updates"
-        ratio = each if found.total is None else f"{with_interval(found.total)} in total, {each}"
+        ratio = _both(found.total, found.ratio)
+        if found.step_ratio is not None:
+            ratio += f" (the methods' own steps alone: {_both(found.step_total, found.step_ratio)})"
         times = f"{duration(found.time.estimate)} against {duration(reference)} per update"
         said = {
-            Speed.SLOWER: f"{name} takes {ratio}, times as long as {REFERENCE}: {times}.",
-            Speed.FASTER: f"{name} takes {ratio}, of the time of {REFERENCE}: {times}.",
-            Speed.INCONCLUSIVE: f"{name} and {REFERENCE} cannot be told apart: ratio {ratio}; "
-            f"{times}.",
+            Speed.SLOWER: f"{name} takes {ratio} times as long as {REFERENCE}; {times}.",
+            Speed.FASTER: f"{name} takes {ratio} of the time of {REFERENCE}; {times}.",
+            Speed.INCONCLUSIVE: f"{name} and {REFERENCE} cannot be told apart: {ratio}; {times}.",
         }
         strength = [f"{found.ratio.blocks} blocks, noise floor {percent(found.ratio.floor - 1)}"]
         if found.total is not None:
-            strength.insert(0, f"{found.total.instances} instances")
+            strength.insert(0, f"intervals for other instances, from {found.total.instances}")
             strength.append(
                 f"for these instances timed again {_same(found.total)} and {_same(found.ratio)}"
             )
-        if found.step_total is not None and found.step_ratio is not None:
-            strength.append(
-                f"of the methods' own steps alone {with_interval(found.step_total)} in total, "
-                f"{with_interval(found.step_ratio)} in the geometric mean"
-            )
         where = f"On {_stream_name(cell)}, {said[found.outcome]}"
         yield Claim(TONES[found.outcome], found.outcome.value, where, "; ".join(strength))
+
+
+def _both(total: Ratio | None, each: Ratio) -> str:
+    said = f"{with_interval(each)} in the geometric mean over updates"
+    return said if total is None else f"{with_interval(total)} in total and {said}"
 
 
 def _same(ratio: Ratio) -> str:

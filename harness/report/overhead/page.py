@@ -23,11 +23,11 @@ _NOISY = 1.05
 _NO_FIT = "Too few cells are dominated by work, or the grid is too small, to say how times grow."
 _SHORT = (
     "Every curriculum replayed the same updates, from the same distribution, with the same "
-    "contexts and values, interleaved on one thread in blocks, each a fresh process. What lies within the "
-    "noise floor of the A/A (one curriculum under two names) is inconclusive. Answers are judged "
-    "beside their speed, by exact formulas. “Published solver” is `spdl`: the published algorithm "
-    "and optimiser settings (SciPy's trust-constr) with our analytic gradients; the original "
-    "implementation, which differentiates automatically, is slower still."
+    "contexts and values, interleaved on one thread in blocks, each a fresh process. What lies "
+    "within the noise floor of the A/A (one curriculum under two names) is inconclusive. Answers "
+    "are judged beside their speed, by exact formulas. “Published solver” is `spdl`: the published "
+    "algorithm and optimiser settings (SciPy's trust-constr) with our analytic gradients; the "
+    "original implementation, which differentiates automatically, is slower still."
 )
 _OLD = (
     "Measured before instances and blocks were crossed: half of the blocks replayed the same "
