@@ -71,23 +71,15 @@ def overhead(
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str, int, int, str], None]]:
-    """Shows the stages, as a bar each on a terminal and as a line per tenth elsewhere."""
-    from rich.progress import Progress, TaskID, TextColumn
-
+    """Shows how far the measurement is: one moving line on a terminal, plain lines elsewhere."""
     from pacebench.harness.cli.output import console
 
     terminal = console(stderr=True)
-    columns = (*Progress.get_default_columns(), TextColumn("{task.fields[note]}"))
-    bars = Progress(*columns, console=terminal, disable=not terminal.is_terminal)
-    tasks: dict[str, TaskID] = {}
 
     def hear(stage: str, done: int, total: int, note: str) -> None:
-        if stage not in tasks:
-            tasks[stage] = bars.add_task(stage, note="")
-        bars.update(tasks[stage], completed=done, total=total, note=note)
-        due = note and (done == total or done % max(1, total // 10) == 0)
-        if due and not terminal.is_terminal:
+        status.update(f"{stage} {done}/{total} {note}")
+        if note and not terminal.is_terminal:
             terminal.print(f"{stage} {done}/{total}: {note}")
 
-    with bars:
+    with terminal.status("overhead") as status:
         yield hear

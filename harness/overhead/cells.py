@@ -19,19 +19,12 @@ from pacebench.harness.store.files import make_folder, write_atomic
 
 
 class Probe(StoredRecord):
-    """Whether a curriculum is quick enough for a cell.
+    """Whether a curriculum is quick enough for a cell."""
 
-    Attributes:
-        seconds: Per update, where that is within the limit.
-        over: Where it is not: `the limit` or `memory`, or the smaller cell that showed it.
-        failed: What the curriculum raised.
-        attempted: False where a smaller d with the same K was over the limit already.
-    """
-
-    seconds: float | None = None
-    over: str | None = None
-    failed: str | None = None
-    attempted: bool = True
+    seconds: float | None = None  # per update, where that is within the limit
+    over: str | None = None  # `the limit` or `memory`, or the smaller cell that showed it
+    failed: str | None = None  # what the curriculum raised
+    attempted: bool = True  # False where a smaller d with the same K was over the limit already
 
 
 class BlockRecord(StoredRecord):
@@ -44,22 +37,16 @@ class BlockRecord(StoredRecord):
 
 
 class CellRecord(StoredRecord):
-    """All that is known of one cell; it grows block by block.
-
-    Attributes:
-        stream: Where its instances come from.
-        digest: Of the settings and of the stream that it was measured with.
-        probes: By curriculum.
-        blocks: By number; every block replays all instances.
-        answers: By instance and curriculum; they are the same in every block.
-    """
+    """All that is known of one cell; it grows block by block."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
     stream: ReplayStream = Field(exclude=True)
-    digest: str
+    digest: str  # of the settings and of the stream that it was measured with
     probes: dict[str, Probe] = Field(default_factory=dict)
+    # By number; every block replays all instances.
     blocks: dict[int, BlockRecord] = Field(default_factory=dict)
+    # By instance and curriculum; the same in every block.
     answers: dict[int, dict[str, Answer]] = Field(default_factory=dict)
 
     @property

@@ -59,19 +59,14 @@ class Speed(StrEnum):
 class Ratio(MeanInterval):
     """A ratio of times; its interval is for other instances of the workload, timed again.
 
-    Attributes:
-        instances: How many instances it comes from; None for whole training runs and in findings
-            that were made before instances and blocks were crossed. Their interval is over blocks.
-        blocks: How many blocks, or seeds, it comes from.
-        same_instances: The interval for these very instances, timed again.
-        floor: The noise floor as a factor ≥ 1; 1 where none was given.
-        outcome: Slower or faster only if the interval excludes 1 and the estimate is beyond the
-            noise floor.
+    It is called slower or faster only if the interval excludes 1 and the estimate is beyond the
+    noise floor, a factor ≥ 1. Whole training runs have seeds for blocks and no instances; nor have
+    findings that were made before instances and blocks were crossed.
     """
 
     instances: int | None = None
     blocks: int
-    same_instances: Bounds | None = None
+    same_instances: Bounds | None = None  # the interval for these very instances, timed again
     floor: Number
     outcome: Speed
 
@@ -100,19 +95,11 @@ class QualityFinding(StoredRecord):
 
 
 class TimedMethod(StoredRecord):
-    """A curriculum that was timed in a cell.
+    """A curriculum that was timed in a cell; the reference itself has no ratios.
 
-    Attributes:
-        wall: Seconds of a whole update by the wall clock, geometric mean.
-        cpu: The same by processor time.
-        step: Seconds of the method's own step, without checks, exact KLs and recording.
-        time: `wall` or `cpu`, whichever verdicts go by.
-        mean_time: The arithmetic mean by the same clock.
-        ratio: To the reference, geometric mean per update; the reference has none.
-        total: To the reference, of total times.
-        step_ratio: As `ratio`, of the methods' own steps.
-        step_total: As `total`, of the methods' own steps.
-        quality: None for controls, which solve no problem.
+    `wall` and `cpu` are seconds of a whole update, `step` those of the method's own step, without
+    checks, divergences and recording; all are geometric means. `time` is `wall` or `cpu`, whichever
+    verdicts go by, and so are its arithmetic mean and the first two ratios.
     """
 
     status: Literal["ok"] = "ok"
@@ -122,11 +109,11 @@ class TimedMethod(StoredRecord):
     step: MeanInterval | None = None
     time: MeanInterval
     mean_time: Number = math.nan
-    ratio: Ratio | None = None
-    total: Ratio | None = None
+    ratio: Ratio | None = None  # geometric mean per update
+    total: Ratio | None = None  # of total times
     step_ratio: Ratio | None = None
     step_total: Ratio | None = None
-    quality: QualityFinding | None = None
+    quality: QualityFinding | None = None  # None for controls, which solve no problem
 
     @property
     def outcome(self) -> Speed | None:
@@ -152,26 +139,18 @@ class Disturbance(StoredRecord):
 
 
 class CellFinding(StoredRecord):
-    """One cell: d, K (`size`), and every curriculum.
-
-    Attributes:
-        stream: A hash of what was replayed; empty in older findings.
-        twin: The A/A, the reference against itself.
-        floor: The noise floor, the largest factor that the A/A cannot exclude.
-        slowed: The reference slowed by 5 %, against itself.
-        pairs: The ratio per update of two solvers of one problem.
-    """
+    """One cell: d, K (`size`), and every curriculum."""
 
     name: str
-    stream: str = ""
+    stream: str = ""  # a hash of what was replayed; empty in older findings
     kind: Literal["synthetic", "recorded"]
     d: int
     size: int
-    floor: Number
-    twin: Ratio
-    slowed: Ratio | None = None
+    floor: Number  # the noise floor, the largest factor that the A/A cannot exclude
+    twin: Ratio  # the A/A, the reference against itself
+    slowed: Ratio | None = None  # the reference slowed by 5 %, against itself
     methods: dict[str, Annotated[TimedMethod | UntimedMethod, Discriminator("status")]]
-    pairs: dict[str, Ratio]
+    pairs: dict[str, Ratio]  # the ratio per update of two solvers of one problem
     machine: Disturbance
 
     @property
@@ -181,45 +160,26 @@ class CellFinding(StoredRecord):
 
 
 class CheckFinding(StoredRecord):
-    """The self-check over all cells.
-
-    Attributes:
-        cells: How many there are.
-        false: How many A/A intervals exclude 1.
-        p_value: Of so many by chance.
-        slowed: In how many an injected slowdown of 5 % was found; None in older findings.
-        median_floor: The median noise floor.
-    """
+    """The self-check over all cells."""
 
     cells: int
-    false: int
-    p_value: Number
-    slowed: int | None = None
+    false: int  # A/A intervals that exclude 1
+    p_value: Number  # of so many by chance
+    slowed: int | None = None  # cells in which an injected slowdown of 5 % was found
     median_floor: Number
 
 
 class ScalingFinding(StoredRecord):
-    """How one curriculum's time grows on the grid's instances, timed again.
+    """How one curriculum's time t₀ + c·dᵅ·Kᵝ grows on the grid's instances, timed again."""
 
-    Attributes:
-        d: The exponent α of the dimensions.
-        size: The exponent β of the number of contexts; None where the grid does not tell.
-        fixed: The fixed cost t₀ in seconds, median over blocks.
-        cells: How many cells were fitted.
-        working: In how many of them work dominates the fixed cost.
-        misfit: The largest |ln(time/fit)| of the block means.
-        range: Smallest and largest K·d in the fit.
-        curve: (ln t₀, ln c, α, β) fitted to the block means, for drawing.
-    """
-
-    d: MeanInterval
-    size: MeanInterval | None = None
-    fixed: Number
+    d: MeanInterval  # α
+    size: MeanInterval | None = None  # β; None where the grid does not tell
+    fixed: Number  # t₀ in seconds, median over blocks
     cells: int
-    working: int
-    misfit: Number
-    range: tuple[int, int]
-    curve: tuple[Number, ...]
+    working: int  # cells in which work dominates the fixed cost
+    misfit: Number  # the largest |ln(time/fit)| of the block means
+    range: tuple[int, int]  # smallest and largest K·d
+    curve: tuple[Number, ...]  # (ln t₀, ln c, α, β) of the block means, for drawing
 
 
 class TrainingFinding(StoredRecord):
@@ -255,43 +215,27 @@ class TrainingSummary(StoredRecord):
 
 
 class MachineState(StoredRecord):
-    """The machine and the code of a measurement, as far as they are known."""
+    """The machine and the code of a measurement."""
 
     versions: dict[str, str]
     revision: str | None
     dirty: bool | None
     hardware: dict[str, Any]
-    governor: str
-    boost: str
-    virtual: bool
-    blas: str
 
 
 class OverheadSummary(StoredRecord):
-    """All findings of a measurement.
-
-    Attributes:
-        settings: What was asked for.
-        digest: Of the settings that the cells were measured with.
-        machine: Where.
-        clock: The clock that verdicts go by.
-        wall_over_cpu: The ratio of the clocks that decided on it.
-        twins: The A/A and the slowdown of all cells.
-        cells: Recorded streams first, then the grid.
-        scaling: By curriculum, where exponents can be told.
-        quality: By self-paced curriculum, over all cells.
-        training: None where no training runs were made; older files say {}.
-    """
+    """All findings of a measurement."""
 
     settings: Settings
-    digest: str
+    digest: str  # of the settings that the cells were measured with
     machine: MachineState
-    clock: Literal["wall", "cpu"]
-    wall_over_cpu: Number
+    clock: Literal["wall", "cpu"]  # the clock that verdicts go by
+    wall_over_cpu: Number  # the ratio of the clocks that decided on it
     twins: CheckFinding
-    cells: tuple[CellFinding, ...]
-    scaling: dict[str, ScalingFinding]
-    quality: dict[str, QualityFinding]
+    cells: tuple[CellFinding, ...]  # recorded streams first, then the grid
+    scaling: dict[str, ScalingFinding]  # by curriculum, where exponents can be told
+    quality: dict[str, QualityFinding]  # by self-paced curriculum, over all cells
+    # None where no training runs were made; older files say {}.
     training: Annotated[TrainingSummary | None, BeforeValidator(lambda x: x or None)] = None
 
     @property

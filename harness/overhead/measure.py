@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-
-import numpy as np
 
 from pacebench.harness.overhead.findings import (
     MachineState,
@@ -43,30 +42,10 @@ def measure(
     # Kept, so that writing the findings again puts no other machine beside the same times.
     machine = folder / f"machine-{digest}.json"
     if not machine.exists():
-        write_atomic(machine, machine_state().model_dump_json(indent=1).encode())
+        write_atomic(machine, json.dumps(provenance(), indent=1).encode())
     cells = measure_cells(folder, settings, hear)
     trained = measure_training(folder, settings, hear) if training else None
     state = MachineState.model_validate_json(machine.read_bytes())
     write_summary(folder, summarise(cells, trained, settings, state))
     # As written, so that what is shown now and later is the same to the last digit.
     return load_summary(folder)
-
-
-def machine_state() -> MachineState:
-    """Returns processor, governor, clock, versions and threads, as far as they are known."""
-    boost = _read("/sys/devices/system/cpu/cpufreq/boost")
-    blas = np.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {})
-    return MachineState(
-        **provenance(),
-        governor=_read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or "not exposed",
-        boost={"0": "off", "1": "on"}.get(boost, "not exposed"),
-        virtual="hypervisor" in _read("/proc/cpuinfo"),
-        blas=f"{blas.get('name', 'unknown')} {blas.get('version', '')}".strip(),
-    )
-
-
-def _read(path: str) -> str:
-    try:
-        return Path(path).read_text().strip()
-    except OSError:
-        return ""

@@ -28,24 +28,15 @@ RECORDING_STEPS = 163_840
 
 @dataclass(frozen=True)
 class ReplayStream:
-    """Where the instances of a cell come from.
-
-    Attributes:
-        kind: Where from.
-        name: Unique; names the cell's file.
-        d: Context dimensions.
-        size: Contexts per update; the median for a recorded stream.
-        indices: The instances, all of which every block replays.
-        fingerprint: A hash of what is replayed.
-        build: Makes the instance of an index, the same in every process.
-    """
+    """Where the instances of a cell come from."""
 
     kind: Literal["synthetic", "recorded"]
-    name: str
-    d: int
-    size: int
-    indices: tuple[int, ...]
-    fingerprint: str
+    name: str  # unique; names the cell's file
+    d: int  # context dimensions
+    size: int  # contexts per update; the median for a recorded stream
+    indices: tuple[int, ...]  # the instances, all of which every block replays
+    fingerprint: str  # a hash of what is replayed
+    # Makes the instance of an index, the same in every process.
     build: Callable[[int], Instance] = field(compare=False)
 
 

@@ -96,27 +96,16 @@ def train_warm(cell: Cell, seeds: Sequence[RunSeed], hooks: Hooks) -> list[RunRe
 
 @dataclass(frozen=True)
 class TrainingRun:
-    """One instrumented run.
-
-    Attributes:
-        curriculum: The registered name.
-        seed: Its number.
-        env_steps: Environment steps.
-        base: Seconds of rollouts and policy updates.
-        spent: Seconds in the curriculum.
-        steps: Environment steps of the evaluations.
-        returns: Mean return on the target contexts at them.
-        updates: One row per update: `env_steps`, `seconds`, `seconds_recording`, `accepted`.
-    """
+    """One instrumented run."""
 
     curriculum: str
     seed: int
     env_steps: int
-    base: float
-    spent: float
-    steps: tuple[int, ...]
-    returns: tuple[float, ...]
-    updates: pd.DataFrame
+    base: float  # seconds of rollouts and policy updates
+    spent: float  # seconds in the curriculum
+    steps: tuple[int, ...]  # of the evaluations
+    returns: tuple[float, ...]  # mean return on the target contexts at them
+    updates: pd.DataFrame  # a row each: `env_steps`, `seconds`, `seconds_recording`, `accepted`
 
     @property
     def seconds(self) -> float:

@@ -32,7 +32,6 @@ def all_claims(summary: OverheadSummary) -> Iterator[Claim]:
     for cell in headline_cells(summary):
         yield from _ratio_claims(cell)
         yield from _solver_claims(cell)
-    yield _reach_claim(summary)
     for name in (REFERENCE, "spgl-shared"):
         if name in summary.scaling:
             yield from _scaling_claims(name, summary.scaling[name])
@@ -128,25 +127,6 @@ def _solver_claims(cell: CellFinding) -> Iterator[Claim]:
     )
 
 
-def _reach_claim(summary: OverheadSummary) -> Claim:
-    """Says how far each self-paced curriculum gets within the limit."""
-    cells = [cell for cell in summary.cells if cell.kind == "synthetic"]
-    reaches = []
-    for name in summary.quality:
-        done = [cell.d for cell in cells if name in cell.timed]
-        failed = sorted({cell.d for cell in cells if cell.methods[name].status == "failed"})
-        reach = f"{name} d = {count(max(done))}" if done else f"{name} nowhere"
-        if failed:
-            reach += f" (and raised an error at d = {', '.join(map(str, failed))})"
-        reaches.append(reach)
-    said = (
-        f"Largest d at which an update takes at most {summary.settings.limit:g} s for some K of "
-        f"the grid: {'; '.join(reaches)}."
-    )
-    ends = f"the grid ends at d = {count(max(cell.d for cell in cells))}"
-    return Claim(NEUTRAL, "reach", said, ends)
-
-
 def _scaling_claims(name: str, fit: findings.ScalingFinding) -> Iterator[Claim]:
     """Says how a closed form grows, and whether that is linear."""
     if fit.size is None:
@@ -204,21 +184,6 @@ def _training_claims(training: findings.TrainingSummary) -> Iterator[Claim]:
                 f"{REFERENCE} ({where})."
             )
             yield Claim(TONES[longer.outcome], longer.outcome.value, said, strength)
-    scores = "; ".join(
-        f"{name} {found.at_common.estimate:.3g} and {found.final.estimate:.3g}"
-        for name, found in methods
-    )
-    said = (
-        f"Target return after {duration(training.common_seconds)} of training, and after all "
-        f"{steps} steps: {scores}."
-    )
-    yield Claim(
-        OPEN,
-        "scores",
-        said,
-        f"means over {training.seeds} seeds, intervals in the table; no comparison was declared, "
-        "so this ranks nothing",
-    )
 
 
 def _stream_name(cell: CellFinding) -> str:

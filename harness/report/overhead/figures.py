@@ -1,4 +1,4 @@
-"""Figures of a measurement: time and ratios against d, quality against speed, shares."""
+"""Figures of a measurement: time and ratios against d, and quality against speed."""
 
 from __future__ import annotations
 
@@ -7,21 +7,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from pacebench.harness.overhead.findings import (
-    CellFinding,
-    MeanInterval,
-    OverheadSummary,
-    TrainingSummary,
-)
+from pacebench.harness.overhead.findings import CellFinding, MeanInterval, OverheadSummary
 from pacebench.harness.overhead.scaling import predict
 from pacebench.harness.overhead.settings import REFERENCE
 from pacebench.harness.overhead.training import overhead_study
 from pacebench.harness.report.canvas import GRID, MUTED, Canvas, Figure
-from pacebench.harness.report.figures.rows import label_rows
 from pacebench.harness.report.overhead.tables import (
     clock_name,
     duration,
@@ -40,92 +33,69 @@ def styles_of(summary: OverheadSummary) -> dict[str, Style]:
     return styles(overhead_study(summary.settings.curricula))
 
 
-def all_figures(summary: OverheadSummary) -> dict[str, Figure]:
-    """Returns every figure that the findings allow, by name."""
-    look = styles_of(summary)
+def grid_line(summary: OverheadSummary) -> list[CellFinding]:
+    """Returns the synthetic cells of one K, by d."""
     cells = [cell for cell in summary.cells if cell.kind == "synthetic"]
     size = min({cell.size for cell in cells}, key=lambda k: abs(math.log(k / 64)))
-    line = sorted((cell for cell in cells if cell.size == size), key=lambda cell: cell.d)
-    found = [time_figure(summary, line, look), ratio_figure(summary, line, look)]
-    judged = [c for c in summary.cells if all(name in c.timed for name in summary.quality)]
-    if judged and summary.quality:
-        found.append(quality_figure(judged, list(summary.quality), look))
-    if summary.training is not None:
-        found.append(share_figure(summary.training, look))
-    return {figure.name: figure for figure in found}
+    return sorted((cell for cell in cells if cell.size == size), key=lambda cell: cell.d)
 
 
-def time_figure(summary: OverheadSummary, line: Sequence[CellFinding], look: Styles) -> Figure:
+def time_figure(summary: OverheadSummary, look: Styles) -> Figure:
     """Draws the time per update against d, both axes logarithmic."""
+    line, limit = grid_line(summary), summary.settings.limit
     # The self-paced curricula and one control.
     names = [n for n in summary.settings.curricula if n in summary.quality or n == "default"]
-    limit = summary.settings.limit
     stopped: Counter[int] = Counter()
     title = f"Time per update against d, K = {line[0].size}"
     with Canvas("time-d", title, styles=look, height=3.9) as canvas:
-        axes = canvas.axes
         for name in names:
             style = look[name]
             times = {cell.d: cell.timed[name].time for cell in line if name in cell.timed}
-            _points(canvas, name, times, duration)
-            x, y = np.array(list(times)), np.array([time.estimate for time in times.values()])
+            law = None
             if name in summary.scaling and len(times) > 1:
-                x = np.geomspace(x[0], x[-1], 80)
-                y = predict(summary.scaling[name], x, np.full(80, float(line[0].size)))
-            law = axes.plot(
-                x, y, color=style.colour, linestyle=style.line, linewidth=1.0, alpha=0.75
-            )
-            canvas.mark(law, style)
+                d = np.geomspace(min(times), max(times), 80)
+                law = d, predict(summary.scaling[name], d, np.full(80, float(line[0].size)))
+            _draw(canvas, style, times, duration, law)
             over = [cell.d for cell in line if cell.methods[name].status == "over"]
             if over:
                 # Several may stop at the same place: side by side, not one hiding another.
                 place = over[0] * 1.22 ** stopped[over[0]]
                 stopped[over[0]] += 1
-                mark = axes.plot(
+                mark = canvas.axes.plot(
                     place, limit, marker="^", markersize=6, color=style.colour,
                     markerfacecolor="#ffffff", markeredgewidth=1.3, linestyle="", clip_on=False,
                     zorder=4,
                 )  # fmt: skip
                 canvas.mark(mark, style, f"{name}, d = {over[0]}: more than {limit:g} s")
         if stopped:
-            axes.axhline(limit, color=MUTED, linewidth=0.9, linestyle=(0, (3, 2)), zorder=1)
-            axes.annotate(
+            canvas.axes.axhline(limit, color=MUTED, linewidth=0.9, linestyle=(0, (3, 2)))
+            canvas.axes.annotate(
                 f"limit {limit:g} s", (1, limit), xycoords=("axes fraction", "data"),
                 xytext=(0, 5), textcoords="offset points", ha="right", fontsize=8, color=MUTED,
             )  # fmt: skip
-        _log_axes(axes, "time per update", duration)
+        _finish_axes(canvas, "time per update", duration)
         canvas.legend(names)
-        fits = "; ".join(
-            f"`{name}` d^{fit.d.estimate:.2f}" + (f" K^{fit.size.estimate:.2f}" if fit.size else "")
-            for name, fit in summary.scaling.items()
-            if name in names
-        )
-        law_words = f"are the fit t₀ + c·dᵅ·Kᵝ over the whole grid: {fits}" if fits else "join them"
         return canvas.finish(
             f"{clock_name(summary)} of a whole update on the same instances, geometric mean over "
             f"instances and {summary.settings.blocks} interleaved blocks; bars are 95 % intervals "
-            f"for other instances of the workload. Thin lines {law_words}. A triangle at the limit "
-            "stands at the first cell that does not finish within it."
+            "for other instances of the workload. Lines are the fit t₀ + c·dᵅ·Kᵝ over the whole "
+            "grid where there is one. A triangle at the limit stands at the first cell that does "
+            "not finish within it."
         )
 
 
-def ratio_figure(summary: OverheadSummary, line: Sequence[CellFinding], look: Styles) -> Figure:
+def ratio_figure(summary: OverheadSummary, look: Styles) -> Figure:
     """Draws the time ratio to the closed form against d."""
+    line = grid_line(summary)
     names = [name for name in summary.quality if name != REFERENCE]
     title = f"Time relative to {REFERENCE} against d, K = {line[0].size}"
     with Canvas("ratio-d", title, styles=look, height=3.7) as canvas:
-        axes = canvas.axes
-        axes.axhline(1, color=MUTED, linewidth=0.9)
+        canvas.axes.axhline(1, color=MUTED, linewidth=0.9)
         for name in names:
             done = {cell.d: cell.timed[name].ratio for cell in line if name in cell.timed}
             ratios = {d: ratio for d, ratio in done.items() if ratio is not None}
-            _points(canvas, name, ratios, factor)
-            path = axes.plot(
-                list(ratios), [ratio.estimate for ratio in ratios.values()],
-                color=look[name].colour, linestyle=look[name].line,
-            )  # fmt: skip
-            canvas.mark(path, look[name], name)
-        _log_axes(axes, f"time / time of {REFERENCE}", lambda v: count(v) if v >= 1 else f"{v:g}")
+            _draw(canvas, look[name], ratios, factor)
+        _finish_axes(canvas, f"time / time of {REFERENCE}", factor)
         canvas.legend(names)
         return canvas.finish(
             "Ratio of the times per update on the same instances in the same process, geometric "
@@ -135,24 +105,34 @@ def ratio_figure(summary: OverheadSummary, line: Sequence[CellFinding], look: St
         )
 
 
-def _points(canvas: Canvas, name: str, found: Mapping[int, MeanInterval], show: Show) -> None:
-    """Draws estimates with their intervals, by place; the page shows their numbers."""
-    style = canvas.styles[name]
-    for x, mean in found.items():
-        bar = canvas.axes.plot([x, x], [mean.low, mean.high], color=style.colour, linewidth=1.1)
-        canvas.mark(bar, style, f"{name}, {x}: {with_interval(mean, show)}")
-    points = canvas.axes.plot(
-        list(found), [mean.estimate for mean in found.values()], color=style.colour,
-        marker=style.marker, markersize=4.5, linestyle="", zorder=3,
-    )  # fmt: skip
-    canvas.mark(points, style, name)
+def _draw(
+    canvas: Canvas,
+    style: Style,
+    found: Mapping[int, MeanInterval],
+    show: Show,
+    law: tuple[Sequence[float] | np.ndarray, Sequence[float] | np.ndarray] | None = None,
+) -> None:
+    """Draws estimates with their intervals by d, and a line through them or by a law."""
+    axes = canvas.axes
+    for d, mean in found.items():
+        bar = axes.plot([d, d], [mean.low, mean.high], color=style.colour, linewidth=1.1)
+        canvas.mark(bar, style, f"{style.label}, d = {d}: {with_interval(mean, show)}")
+    x, y = list(found), [mean.estimate for mean in found.values()]
+    points = axes.plot(
+        x, y, color=style.colour, marker=style.marker, markersize=4.5, linestyle="", zorder=3
+    )
+    line = axes.plot(*(law or (x, y)), color=style.colour, linestyle=style.line, linewidth=1.1)
+    canvas.mark([*points, *line], style, style.label)
 
 
-def quality_figure(cells: Sequence[CellFinding], names: Sequence[str], look: Styles) -> Figure:
+def quality_figure(summary: OverheadSummary, look: Styles) -> Figure | None:
     """Draws each method's optimality gap and infeasible answers against its time per update."""
+    cells = [c for c in summary.cells if all(name in c.timed for name in summary.quality)]
+    if not cells or not summary.quality:
+        return None
     with Canvas("quality", "Quality against speed", styles=look, height=4.6, rows=2) as canvas:
         upper, lower = canvas.all_axes
-        for name in names:
+        for name in summary.quality:
             mine = [cell.timed[name] for cell in cells]
             pooled = [method.quality for method in mine if method.quality is not None]
             x = math.exp(np.mean([math.log(method.time.estimate) for method in mine]))
@@ -166,15 +146,13 @@ def quality_figure(cells: Sequence[CellFinding], names: Sequence[str], look: Sty
                 )  # fmt: skip
                 canvas.mark(dot, style, f"{name}: {duration(x)}, {what} {percent(y)}")
         for axes, label in ((upper, "optimality gap"), (lower, "infeasible answers")):
-            axes.set_xscale("log")
+            axes.set(xscale="log", ylabel=label)
             axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: percent(value)))
-            axes.set_ylabel(label)
             axes.grid(color=GRID)
         upper.axhline(0, color=MUTED, linewidth=0.9)
-        lower.set_ylim(0, 1)
+        lower.set(ylim=(0, 1), xlabel="time per update")
         _ticks(lower.xaxis, duration)
-        lower.set_xlabel("time per update")
-        canvas.legend(names)
+        canvas.legend(summary.quality)
         return canvas.finish(
             f"Over the {len(cells)} cells in which every method finishes. Above: median optimality "
             "gap in the problem that the method sets out to solve; 0 % is the best feasible answer "
@@ -184,36 +162,8 @@ def quality_figure(cells: Sequence[CellFinding], names: Sequence[str], look: Sty
         )
 
 
-def share_figure(training: TrainingSummary, look: Styles) -> Figure:
-    """Draws the curriculum's share of training time."""
-    names = list(training.methods)
-    height = 1.35 + 0.32 * len(names)
-    with Canvas("share", "Share of training time", styles=look, height=height) as canvas:
-        axes = canvas.axes
-        for i, (name, found) in enumerate(training.methods.items()):
-            share, style = found.share, look[name]
-            bar = axes.plot([share.low, share.high], [i, i], color=style.colour, linewidth=2)
-            dot = axes.plot(share.estimate, i, marker=style.marker, color=style.colour)
-            canvas.mark([*bar, *dot], style, f"{name}: {with_interval(share, percent)}")
-            axes.annotate(
-                percent(share.estimate), (share.high, i), xytext=(7, 0),
-                textcoords="offset points", va="center", fontsize=8,
-            )  # fmt: skip
-        label_rows(canvas, names, [look[name] for name in names])
-        axes.set_xscale("log")
-        axes.set_xlim(right=max(axes.get_xlim()[1], 1.0))
-        _ticks(axes.xaxis, percent)
-        axes.set_xlabel("curriculum / (rollout + policy + curriculum)")
-        axes.grid(axis="x", color=GRID)
-        return canvas.finish(
-            f"Instrumented training on {training.setup}, {training.env_steps} environment "
-            f"steps, {training.seeds} seeds, one run at a time on one thread; geometric mean "
-            "with 95 % t interval over seeds. The share depends on what the rest costs: a slower "
-            "environment makes every curriculum cheaper."
-        )
-
-
-def _log_axes(axes: Axes, y: str, show: Show) -> None:
+def _finish_axes(canvas: Canvas, y: str, show: Show) -> None:
+    axes = canvas.axes
     axes.set(xscale="log", yscale="log", xlabel="context dimensions d", ylabel=y)
     axes.grid(color=GRID)
     axes.yaxis.set_major_locator(LogLocator(10, numticks=12))

@@ -11,7 +11,12 @@ from pacebench.harness.overhead.findings import OverheadSummary
 from pacebench.harness.report import document as doc
 from pacebench.harness.report.overhead import tables
 from pacebench.harness.report.overhead.claims import agreement_sentence, all_claims, headline_cells
-from pacebench.harness.report.overhead.figures import all_figures, styles_of
+from pacebench.harness.report.overhead.figures import (
+    quality_figure,
+    ratio_figure,
+    styles_of,
+    time_figure,
+)
 from pacebench.harness.report.overhead.tables import percent
 from pacebench.harness.report.render import markdown, page
 from pacebench.harness.store.files import make_folder, write_atomic
@@ -38,7 +43,7 @@ _OLD = (
 
 def document(summary: OverheadSummary) -> doc.Document:
     """Returns the whole page."""
-    drawn = all_figures(summary)
+    look = styles_of(summary)
     noise = _noise(summary)
     found: list[doc.Block] = [
         *([doc.Warned("Exploratory: the machine was too noisy.", noise)] if noise else []),
@@ -48,13 +53,13 @@ def document(summary: OverheadSummary) -> doc.Document:
         doc.TableBlock(tables.headline_table(headline_cells(summary), crossed=summary.crossed)),
     ]
     time: list[doc.Block] = [
-        doc.Figures([drawn["time-d"], drawn["ratio-d"]]),
+        doc.Figures([time_figure(summary, look), ratio_figure(summary, look)]),
         doc.TableBlock(tables.scaling_table(summary)) if summary.scaling else doc.Text(_NO_FIT),
-        doc.TableBlock(tables.times_table(summary)),
         doc.TableBlock(tables.ratio_table(summary)),
     ]
+    judged = quality_figure(summary, look)
     quality: list[doc.Block] = [
-        doc.Figures([drawn["quality"]] if "quality" in drawn else []),
+        doc.Figures([] if judged is None else [judged]),
         doc.TableBlock(tables.quality_table(summary)),
     ]
     sections = [
@@ -64,8 +69,7 @@ def document(summary: OverheadSummary) -> doc.Document:
     ]
     if summary.training is not None:
         table = doc.TableBlock(tables.training_table(summary.training))
-        share = doc.Figures([drawn["share"]])
-        sections.append(doc.Section("training", "In a training run", [share, table]))
+        sections.append(doc.Section("training", "In a training run", [table]))
     sections.append(doc.Section("machine", "How it was measured", _method(summary)))
     return doc.Document(
         title="Wall-clock overhead",
@@ -115,6 +119,7 @@ def _noise(summary: OverheadSummary) -> list[str]:
 
 def _method(summary: OverheadSummary) -> list[doc.Block]:
     machine = summary.machine
+    loads = [cell.machine.load for cell in summary.cells]
     items = [
         "State is restored before every update, outside the timed region; V₋ counts as not reached "
         "before, so that below it every method takes its performance step.",
@@ -126,14 +131,10 @@ def _method(summary: OverheadSummary) -> list[doc.Block]:
         "Synthetic instances lie on the way from a wide initial distribution to the target, with "
         "diagonal covariances; recorded ones come from training runs.",
     ]
-    loads = [cell.machine.load for cell in summary.cells]
     pairs = [
         ("processor", f"{machine.hardware['processor']}, {machine.hardware['threads']} threads"),
-        ("virtual machine", "yes" if machine.virtual else "no"),
-        ("governor", f"{machine.governor}, boost {machine.boost}"),
         ("load", f"{min(loads):g} to {max(loads):g} over the cells"),
         ("stolen time", f"at most {percent(max(c.machine.steal for c in summary.cells))}"),
-        ("linear algebra", machine.blas),
         ("versions", version_words(dict(machine))),
         ("revision", f"{machine.revision}{' (changed since)' if machine.dirty else ''}"),
     ]

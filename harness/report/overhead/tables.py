@@ -60,101 +60,54 @@ def with_interval(found: MeanInterval, show: Show = factor) -> str:
     return f"{show(found.estimate)} ({show(found.low)} to {show(found.high)})"
 
 
-def times_table(summary: OverheadSummary) -> Table:
-    """Returns the time per update of every curriculum in every cell, one column per curriculum."""
-    limit, names = f"> {summary.settings.limit:g} s", summary.settings.curricula
-    columns = (
-        *_CELL_COLUMNS,
-        *(Column(name, name) for name in names),
-        Column("floor", "noise floor", percent, number=True),
-    )
-
-    def shown(cell: CellFinding, name: str) -> str:
-        found = cell.methods[name]
-        if isinstance(found, TimedMethod):
-            return duration(found.time.estimate)
-        over = "> memory" if found.note == "out of memory" else limit
-        return "error" if found.status == "failed" else over
-
-    rows = [_cell_row(c) | {name: shown(c, name) for name in names} for c in summary.cells]
-    caption = (
-        f"{clock_name(summary)} of a whole update, geometric mean over instances and blocks. "
-        f"“{limit}” is what does not finish within the stated limit, on average over the "
-        "probed updates, or was over it at smaller d with the same K already; “error” "
-        "is an update that raised one. Intervals and the other clocks are in the ratio table."
-    )
-    return Table("times", "Time per update", caption, columns, rows, folded=True)
-
-
 def ratio_table(summary: OverheadSummary) -> Table:
-    """Returns all times and ratios to the closed form with intervals and verdicts."""
+    """Returns time, ratios to the closed form and quality of every curriculum in every cell."""
     columns = (
         *_CELL_COLUMNS,
-        Column("method", "curriculum", kind="method"),
-        *_columns("wall", "wall time", duration),
-        Column("cpu", "CPU time", duration, number=True),
-        Column("step", "own step", duration, number=True),
-        *_RATIOS,
-        Column("step_total", "own steps: total × spgl", factor, number=True),
-        Column("step_ratio", "own steps: per update × spgl", factor, number=True),
-        Column("outcome", "verdict"),
+        *_columns("time", "whole update", duration),
+        Column("wall", "", where="csv"),
+        Column("cpu", "", where="csv"),
+        *_METHOD_COLUMNS,
         Column("floor", "noise floor", percent, number=True),
         Column("status", "status"),
     )
     rows = []
     for cell in summary.cells:
         for name, found in cell.methods.items():
-            row = _cell_row(cell) | {"method": name, "status": found.note or found.status}
+            row = _row(cell, name) | {"status": found.note or found.status}
             if isinstance(found, TimedMethod):
-                row |= _cells("wall", found.wall) | {"cpu": found.cpu.estimate}
-                row |= _method_row(found)
+                row |= {"wall": found.wall.estimate, "cpu": found.cpu.estimate}
+            elif found.status == "over":
+                row["status"] = found.note or f"> {summary.settings.limit:g} s"
             rows.append(row)
     caption = (
+        f"{clock_name(summary)} per update, geometric mean over instances and "
         f"{summary.settings.blocks} blocks, each a fresh process that replays every instance. "
         f"{INTERVALS if summary.crossed else _OLD} Slower or faster only where both ratios have "
-        "intervals that exclude 1 and estimates beyond the noise floor of the cell's A/A."
+        "intervals that exclude 1 and estimates beyond the noise floor of the cell's A/A. What "
+        "does not finish within the limit, on average over the probed updates, or was over it at "
+        "smaller d with the same K already, says so under status."
     )
     return Table("ratios", "Ratios to the closed form", caption, columns, rows, folded=True)
 
 
 def headline_table(cells: Sequence[CellFinding], *, crossed: bool) -> Table:
-    """Returns time and quality on the headline streams, for the page and the report's section."""
+    """Returns time and quality on the headline streams."""
     columns = (
-        Column("stream", "stream"),
-        Column("size", "K", number=True),
-        Column("method", "curriculum", kind="method"),
+        *(column for column in _CELL_COLUMNS if column.key != "d"),
         Column("mean", "mean time", duration, number=True),
         Column("time", "geometric mean", duration, number=True),
-        Column("step", "own step", duration, number=True),
-        *_RATIOS,
-        Column("step_total", "own steps: total × spgl", factor, number=True),
-        Column("outcome", "verdict"),
-        Column("gap", "gap (median)", percent, number=True),
-        Column("budget", "KL/ε (worst)", number(3), number=True),
-        Column("infeasible", "infeasible", percent, number=True),
-        Column("rejected", "rejected", number=True),
+        *_METHOD_COLUMNS,
     )
-    rows = []
-    for cell in cells:
-        for name, found in cell.timed.items():
-            row = _cell_row(cell) | {"method": name, "time": found.time.estimate}
-            row |= _method_row(found)
-            if found.quality is not None:
-                row |= {
-                    "gap": found.quality.gap_median,
-                    "budget": found.quality.budget_worst,
-                    "infeasible": found.quality.infeasible / found.quality.updates,
-                    "rejected": found.quality.rejected,
-                }
-            rows.append(row)
+    rows = [_row(cell, name) for cell in cells for name in cell.timed]
     caption = (
         "Time and quality on the same updates. Times are of whole updates; “own step” is the "
-        "method's step alone, without checks, exact KLs and recording. “Total” is the ratio of the "
-        "summed times, what a user pays; “per update” the geometric mean of the ratios. "
+        "method's step alone, without checks, divergences and recording. “Total” is the ratio of "
+        "the summed times, what a user pays; “per update” the geometric mean of the ratios. "
         f"{INTERVALS if crossed else _OLD} Gap: 0 % is the best feasible answer of any method, "
         "100 % is not moving; negative gaps are bought by breaking a constraint."
     )
-    optional = ("mean", "step", "total", "total_same", "ratio_same", "step_total")
+    optional = ("mean", "step", "total", "total_same", "ratio_same", "step_total", "step_ratio")
     title = "Time and quality of one update"
     return Table("headline", title, caption, columns, rows, optional=optional)
 
@@ -268,29 +221,35 @@ def _cells(key: str, found: MeanInterval | None) -> dict[str, Any]:
     return cells
 
 
-def _method_row(found: TimedMethod) -> dict[str, Any]:
-    outcome = {} if found.outcome is None else {"outcome": found.outcome.value}
-    row: dict[str, Any] = {"mean": found.mean_time, **outcome}
-    for key in ("step", "total", "ratio", "step_total", "step_ratio"):
-        row |= _cells(key, getattr(found, key))
+def _row(cell: CellFinding, name: str) -> dict[str, Any]:
+    """Returns what is known of one curriculum in one cell."""
+    stream, found = cell.name if cell.kind == "recorded" else cell.kind, cell.methods[name]
+    row: dict[str, Any] = {"stream": stream, "d": cell.d, "size": cell.size, "method": name}
+    row["floor"] = cell.floor - 1
+    if isinstance(found, TimedMethod):
+        row |= {"mean": found.mean_time, "outcome": found.outcome and found.outcome.value}
+        for key in ("time", "step", "total", "ratio", "step_total", "step_ratio"):
+            row |= _cells(key, getattr(found, key))
+        if (quality := found.quality) is not None:
+            row |= {"gap": quality.gap_median, "infeasible": quality.infeasible / quality.updates}
     return row
-
-
-def _cell_row(cell: CellFinding) -> dict[str, Any]:
-    stream = cell.name if cell.kind == "recorded" else cell.kind
-    return {"stream": stream, "d": cell.d, "size": cell.size, "floor": cell.floor - 1}
 
 
 _CELL_COLUMNS = (
     Column("stream", "stream"),
     Column("d", "d", number=True),
     Column("size", "K", number=True),
+    Column("method", "curriculum", kind="method"),
 )
-_RATIOS = [
-    column
-    for key, heading in (("total", "total × spgl"), ("ratio", "per update × spgl"))
-    for column in (
-        *_columns(key, heading, factor),
-        *Column.interval(f"{key}_same_interval", "same instances", factor),
-    )
-]
+_METHOD_COLUMNS = (
+    *_columns("total", "total × spgl", factor),
+    *Column.interval("total_same_interval", "same instances", factor),
+    *_columns("ratio", "per update × spgl", factor),
+    *Column.interval("ratio_same_interval", "same instances", factor),
+    Column("outcome", "verdict"),
+    Column("step", "own step", duration, number=True),
+    *_columns("step_total", "own steps: total × spgl", factor),
+    *_columns("step_ratio", "per update × spgl", factor),
+    Column("gap", "gap (median)", percent, number=True),
+    Column("infeasible", "infeasible", percent, number=True),
+)

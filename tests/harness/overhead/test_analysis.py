@@ -19,10 +19,6 @@ MACHINE = MachineState(
     revision="abc",
     dirty=False,
     hardware={"processor": "p", "threads": 2},
-    governor="not exposed",
-    boost="not exposed",
-    virtual=True,
-    blas="b",
 )
 
 

@@ -35,19 +35,19 @@ def folder(tmp_path_factory):
 
 
 def test_everything_is_written(folder):
-    for name in ("headline", "ratios", "times", "scaling", "quality", "training"):
+    for name in ("headline", "ratios", "scaling", "quality", "training"):
         for suffix in (".csv", ".tex"):
             assert (folder / "tables" / f"{name}{suffix}").stat().st_size > 100
     for suffix in ("svg", "png"):
         drawn = {p.stem for p in (folder / "figures").glob(f"*.{suffix}")}
-        assert drawn == {"time-d", "ratio-d", "quality", "share"}
+        assert drawn == {"time-d", "ratio-d", "quality"}
 
 
 def test_page_is_self_contained_and_says_what_did_not_finish(folder):
     page = (folder / "index.html").read_text(encoding="utf-8")
     assert not re.search(r"""(?:src|href)=["']https?:""", page)
     assert "&gt; 2 s" in page
-    assert "> 2 s" in (folder / "tables" / "times.csv").read_text(encoding="utf-8")
+    assert "> 2 s" in (folder / "tables" / "ratios.csv").read_text(encoding="utf-8")
     text = (folder / "report.md").read_text(encoding="utf-8")
     assert "An injected slowdown of 5 % is found" in text
     assert "other instances of the same workload" in text
