@@ -31,22 +31,40 @@ from pacebench.curricula.spdl_sqp import SpdlSqp  # isort: skip
 from pacebench.curricula.spgl import Spgl, taylor_bound  # isort: skip
 from pacebench.curricula.shared import SpglShared  # isort: skip
 from pacebench.curricula.exact import SpglExact, SpglExactKl, SpglJoint  # isort: skip
+from pacebench.curricula.spgl_mixture import SpglMixture  # isort: skip
+from pacebench.curricula.acl import Acl, GridDistribution  # isort: skip
+from pacebench.curricula.plr import Plr, ReplayDistribution  # isort: skip
+from pacebench.curricula.currot import Currot, ParticleDistribution  # isort: skip
+from pacebench.curricula.alp_gmm import AlpGmm, ClippedMixture  # isort: skip
+from pacebench.curricula.procurl import PointDistribution, Procurl  # isort: skip
+from pacebench.curricula.goal_gan import GoalGan  # isort: skip
 
 __all__ = [
+    "Acl",
+    "AlpGmm",
     "Capabilities",
+    "ClippedMixture",
     "Control",
     "Curriculum",
     "CurriculumError",
+    "Currot",
     "Default",
     "Distribution",
     "DuplicateNameError",
     "Episodes",
     "Gaussian",
+    "GoalGan",
+    "GridDistribution",
     "Initial",
     "Linear",
     "Mixture",
     "Option",
+    "ParticleDistribution",
+    "Plr",
+    "PointDistribution",
+    "Procurl",
     "Proposal",
+    "ReplayDistribution",
     "ScaledFamily",
     "SearchRange",
     "SelfPaced",
@@ -56,6 +74,7 @@ __all__ = [
     "SpglExact",
     "SpglExactKl",
     "SpglJoint",
+    "SpglMixture",
     "SpglShared",
     "UniformBox",
     "UniformControl",

@@ -134,6 +134,11 @@ class Curriculum:
         """Returns the keywords accepted beyond the common ones, with defaults and docs."""
         return own_options(cls, Curriculum, Common.__annotations__)
 
+    @classmethod
+    def asks(cls, options: dict[str, Any]) -> frozenset[str]:
+        """Returns the capabilities that a learner must have to train with these options."""
+        return frozenset()
+
     @property
     def dim(self) -> int:
         """The number of context dimensions d."""
@@ -367,8 +372,13 @@ def _effective_samples(contexts: Array, old: Distribution, proposal: Proposal) -
     if proposal.log_weights is not None:
         logs = proposal.log_weights()
     elif hasattr(new, "log_prob") and hasattr(old, "log_prob"):
-        logs = new.log_prob(contexts) - old.log_prob(contexts)
+        with np.errstate(invalid="ignore"):
+            logs = new.log_prob(contexts) - old.log_prob(contexts)
+        # Contexts that neither can draw have no weight.
+        logs = logs[~np.isnan(logs)]
     else:
+        return None
+    if not len(logs) or not math.isfinite(float(logs.max())):
         return None
     # Subtracting the largest logarithm keeps exp from overflowing and leaves the ratio as it is.
     weights = np.exp(logs - logs.max())

@@ -40,6 +40,11 @@ class Capabilities:
             solver on equivalent problems may end apart; 0 for a closed form.
         raises_value: Where V is linear in the context, the performance step raises its expectation.
         kl_budget: Of a self-paced curriculum, whether ε bounds its steps.
+        inside_bounds: Contexts are drawn from within the bounds.
+        bounded_memory: What it remembers stops growing.
+        reaches_target: If every episode succeeds, the sliced Wasserstein distance to the target
+            ends below this.
+        uniform_without_progress: While all values are equal, contexts are uniform over the bounds.
     """
 
     self_paced: bool = False
@@ -54,6 +59,10 @@ class Capabilities:
     solver_tolerance: float = 0.0
     raises_value: bool = False
     kl_budget: bool = True
+    inside_bounds: bool = False
+    bounded_memory: bool = False
+    reaches_target: float | None = None
+    uniform_without_progress: bool = False
 
     @property
     def has_budget(self) -> bool:

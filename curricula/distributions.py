@@ -125,6 +125,12 @@ class Mixture:
         self.weights = given / given.sum()
         self.weights.setflags(write=False)
 
+    def moved(self, components: list[Gaussian]) -> Mixture:
+        """Returns the mixture of other components with the very same weights."""
+        other = object.__new__(Mixture)
+        other.components, other.weights = tuple(components), self.weights
+        return other
+
     @property
     def dim(self) -> int:
         """The number of context dimensions d."""
@@ -170,6 +176,14 @@ class Mixture:
             rows = np.flatnonzero(which == k)
             drawn[rows] = component.sample(len(rows), rng)
         return drawn
+
+    def stratified(self, n: int, rng: np.random.Generator) -> Array:
+        """Draws `n` contexts, of each component as many as its weight says, up to rounding."""
+        edges = np.floor(np.concatenate([[0.0], np.cumsum(self.weights)]) * n + rng.random())
+        counts = np.diff(np.minimum(edges, n)).astype(int)
+        counts[-1] += n - counts.sum()
+        parts = zip(self.components, counts.tolist(), strict=True)
+        return np.concatenate([component.sample(count, rng) for component, count in parts])
 
     def log_parts(self, x: Array) -> Array:
         """Returns ln πₖ + ln Nₖ(x) of each component at each row of (n, d), (K, n)."""

@@ -73,6 +73,7 @@ def report(
     if json_:
         said = {
             "verdicts": made.view.analysis.verdicts(),
+            "solved": made.view.analysis.solved_record(),
             "exploratory": made.view.analysis.exploratory,
             "page": str(made.page),
         }

@@ -70,6 +70,13 @@ def run(
             "--retry-failed", help="Give runs that the machine failed three times a fresh start."
         ),
     ] = False,
+    retry_crashed: Annotated[
+        bool,
+        typer.Option(
+            "--retry-crashed",
+            help="Give runs that raised an exception a fresh start, though the code is the same.",
+        ),
+    ] = False,
 ) -> None:
     """Run a study, or go on with it; what is finished is never run again.
 
@@ -96,6 +103,7 @@ def run(
         slurm=_parameters(slurm or []),
         share=share,
         retry_failed=retry_failed,
+        retry_crashed=retry_crashed,
         display=choose(err),
     )
     summary = harness.run(loaded, results=results, options=options, until_decided=until_decided)
@@ -109,6 +117,14 @@ def run(
         _say(
             f"{summary.unresolved} failed for want of infrastructure; see their logs in "
             f"{summary.root / 'runs'}, then try --retry-failed."
+        )
+        raise typer.Exit(1)
+    if summary.broken:
+        for sentence in summary.broken:
+            _say(f"{sentence}.")
+        _say(
+            f"That says nothing about the method, so there will be no verdict; see the logs in "
+            f"{summary.root / 'runs'}, correct the code and run the same command again."
         )
         raise typer.Exit(1)
     _say(f"Results: {summary.root}")

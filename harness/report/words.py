@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pacebench.harness.analysis.table import SUITE
+from pacebench.harness.analysis.verdicts import plural as plural
 from pacebench.harness.statistics.interval import Interval, level_words, shape_words
 
 _KINDS = {
@@ -27,11 +28,6 @@ def scope(name: str) -> str:
 def capital(text: str) -> str:
     """Returns text with a capital first letter, the others as they are."""
     return text[:1].upper() + text[1:]
-
-
-def plural(number: int, noun: str) -> str:
-    """Returns a number of things: 1 run, 2 runs."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def extent(values: Iterable[float]) -> str:

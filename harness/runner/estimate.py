@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
@@ -34,7 +33,7 @@ def seconds_by_cell(cells: list[list[PlannedRun]]) -> list[float]:
         updates = cell.budget / _rollout_steps(cell) / cell.schedule.every
         per_run = (
             per_step * cell.budget
-            + per_evaluation * len(cell.evaluation.steps)
+            + per_evaluation * _whole_evaluations(cell.evaluation)
             + _update_seconds(cell) * updates
         )
         seconds.append(per_run * len(runs))
@@ -44,6 +43,19 @@ def seconds_by_cell(cells: list[list[PlannedRun]]) -> list[float]:
 def available_workers() -> int:
     """Returns the number of cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _whole_evaluations(evaluation: EvaluationCell) -> float:
+    """Returns how many evaluations like that of the last point a run pays for, by episodes."""
+    from pacebench.harness.training.evaluation import SIDE_CONTEXTS
+
+    n = evaluation.contexts
+    some = evaluation.curve_contexts or n
+    side = some + 2 * min(SIDE_CONTEXTS, n)
+    before = some + (side if evaluation.detail == "full" else 0)
+    # The estimate's own evaluation leaves nothing out.
+    whole = 2 * n + 2 * min(SIDE_CONTEXTS, n)
+    return (n + side + (len(evaluation.steps) - 1) * before) / whole
 
 
 def _rollout_steps(cell: Cell) -> int:
@@ -94,7 +106,7 @@ def _update_seconds(cell: Cell) -> float:
     for _ in range(CALIBRATION_UPDATES):
         contexts = curriculum.sample(20, rng)
         values = threshold + rng.normal(1.0, 0.3, len(contexts))
-        reads: dict[str, Any] = dict.fromkeys({"values", *curriculum.reads} - {"contexts"}, values)
-        record = curriculum.update(curricula.Episodes(contexts, **reads))
+        episodes = curricula.Episodes.standing_in(contexts, values, curriculum.reads)
+        record = curriculum.update(episodes)
         seconds.append(record.seconds + record.seconds_recording)
     return float(np.median(seconds))

@@ -12,8 +12,8 @@ from pacebench.harness import learners
 from pacebench.harness.errors import UserError
 from pacebench.harness.seeding import RunRole, RunSeed
 from pacebench.harness.study.checks import unfed
+from pacebench.harness.study.construct import make_curriculum
 from pacebench.harness.study.specs import Cell
-from pacebench.harness.training.evaluation import distributions
 from pacebench.harness.training.scheduler import CurriculumScheduler
 
 
@@ -65,7 +65,8 @@ class ResolvedCell:
                     f"learner '{cell.learner.name}' has no critic of states; use value_signal "
                     "'return'."
                 )
-        if sentence := unfed(curricula.get(cell.curriculum.name), learner):
+        chosen = cell.curriculum
+        if sentence := unfed(curricula.get(chosen.name), learner, chosen.options):
             raise UserError(sentence)
         rollout = learner.rollout_steps(params)
         steps = sorted({*cell.evaluation.steps, cell.budget})
@@ -82,18 +83,11 @@ class ResolvedCell:
 
     def curriculum(self, seed: RunSeed) -> curricula.Curriculum:
         """Returns a fresh curriculum of the cell; whatever its updates draw is the seed's own."""
-        target, initial = distributions(self.setup)
-        chosen = self.cell.curriculum
-        given = {"epsilon": chosen.epsilon, "threshold": chosen.threshold}
-        return curricula.make(
-            chosen.name,
-            target=target,
-            initial=initial,
-            bounds=(np.array(self.setup.lower), np.array(self.setup.upper)),
+        return make_curriculum(
+            self.cell.curriculum,
+            self.setup,
             seed=int(seed.sequence(RunRole.CURRICULUM, 0).generate_state(1, np.uint64)[0]),
             record_every=self.cell.schedule.record_every,
-            **{name: value for name, value in given.items() if value is not None},
-            **chosen.options,
         )
 
     def scheduler(self, seed: RunSeed) -> CurriculumScheduler:

@@ -83,10 +83,12 @@ class Cohort:
         """Whether all of the episodes have ended."""
         return bool(self._ended.all())
 
-    def episodes(self, reads: Collection[str], **more: Any) -> curricula.Episodes:
+    def episodes(self, reads: Collection[str], **more: Floats) -> curricula.Episodes:
         """Returns what is to be read of the episodes, in the order in which they started."""
-        columns: dict[str, Any] = {k: v for k, v in self.columns.items() if k in reads}
-        return curricula.Episodes(contexts=self.contexts, **columns, **more)
+        # Copies: the next cohort is written into the same arrays, and a curriculum may keep these.
+        columns = {k: v for k, v in self.columns.items() if k in reads} | more
+        kept: dict[str, Any] = {k: v.copy() for k, v in columns.items()}
+        return curricula.Episodes(contexts=self.contexts.copy(), **kept)
 
 
 class CurriculumScheduler:

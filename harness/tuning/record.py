@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError
 from pacebench.harness.analysis.scores import FLOORED
 from pacebench.harness.errors import UserError
 from pacebench.harness.store.files import write_atomic
+from pacebench.harness.store.reading import BadFileError, read_file
 from pacebench.harness.study.specs import Frozen
 
 NAME = "record.json"
@@ -69,8 +70,8 @@ class SearchRecord(Frozen):
     Attributes:
         space: What was searched, as JSON.
         budget: Environment steps that each search was given.
-        importance: How much of the scores' variation each parameter explains; empty where there
-            are too few trials to say.
+        importance: How much each parameter matters for being among the best trials, not how much
+            variance it explains; empty where there are too few trials to say.
         candidates: The best configurations on fresh seeds, best of the search first, and the
             study's own configuration last.
         chosen: Number of the chosen trial.
@@ -166,9 +167,9 @@ def read_record(path: Path) -> TuningRecord:
         UserError: There is none, or it is not one of ours.
     """
     try:
-        return TuningRecord.model_validate_json(path.read_bytes())
+        return TuningRecord.model_validate_json(read_file(path))
     except FileNotFoundError:
         raise UserError(f"{path}: there is no tuning record; run pacebench tune first.") from None
-    except (OSError, ValidationError) as error:
+    except (OSError, BadFileError, ValidationError) as error:
         reason = str(error).splitlines()[0]
         raise UserError(f"{path}: not a tuning record ({reason}); tune again.") from None

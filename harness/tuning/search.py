@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pacebench.harness.seeding import RunSeed, StudyRole
+from pacebench.harness.store.reading import read_file
 from pacebench.harness.study.expand import resolve_cell
 from pacebench.harness.study.models import CurriculumEntry, Study, Tuning
 from pacebench.harness.study.space import Space, apply, space_of, tuning_study
@@ -71,7 +72,7 @@ class Search:
     def record(self) -> SearchRecord | None:
         """Returns what the search found; None while it is under way."""
         file = self.record_file
-        return SearchRecord.model_validate_json(file.read_bytes()) if file.exists() else None
+        return SearchRecord.model_validate_json(read_file(file)) if file.exists() else None
 
     @property
     def tuning(self) -> Tuning:

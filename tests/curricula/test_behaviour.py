@@ -228,9 +228,14 @@ def test_collapse_stops_at_a_limit_instead_of_underflowing():
 @pytest.mark.parametrize("level", [-1.0, 1.0])
 def test_proposing_changes_nothing(name, level):
     c, rng = make(name, bounds=([-9.0, -9.0], [9.0, 9.0])), np.random.default_rng(0)
-    feed(c, level, rng, n=15)
+
+    def episodes():
+        told = dict.fromkeys(c.reads | {"values"}, np.full(15, level))
+        return curricula.Episodes(**{**told, "contexts": c.sample(15, rng)})
+
+    c.update(episodes())
     attributes, state = dict(vars(c)), c.state_dict()
-    proposal = c._propose(c.sample(15, rng), np.full(15, level))
+    proposal = c._propose_from(episodes())
     assert all(vars(c)[key] is value for key, value in attributes.items())
     assert len(vars(c)) == len(attributes)
     assert c.state_dict() == state

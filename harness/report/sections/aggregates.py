@@ -136,7 +136,7 @@ def _profile(data: ReportData) -> Figure | None:
     bundles, captions = [], []
     for label, item in scores.items():
         shape = coverage.classify(item.matrix)
-        known = coverage.at_level(level, "kolmogorov", "profile", item.runs, len(item.tasks), shape)
+        known = coverage.lookup("kolmogorov", "profile", item.runs, len(item.tasks), shape, level)
         band = profiles.performance_profile(item, grid, level, known)
         bundles.append(Bundle(data.styles[label], band.grid, band.centre, band.low, band.high))
         captions.append(band.caption)

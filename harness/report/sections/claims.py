@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pacebench.harness.analysis.comparisons import ComparisonResult
+from pacebench.harness.analysis.comparisons import ComparisonResult, model_coverage
 from pacebench.harness.analysis.table import SUITE
 from pacebench.harness.analysis.verdicts import Verdict
 from pacebench.harness.report import document as doc
@@ -45,10 +45,12 @@ def verdicts(data: ReportData) -> doc.Section:
     """Returns the table of verdicts and the plotted comparisons."""
     family = _family(data)
     said = data.study.statistics
+    one = len(family) == 1
     lead = (
-        f"{words.plural(len(family), 'question')} of {_measures(family)} with α = "
-        f"{said.alpha:.3g} among them: all verdicts, at every look at the data, are right together "
-        f"with probability {1 - said.alpha:.3g} at least, whatever the shape of the scores. A "
+        f"{words.plural(len(family), 'question')} of {_measures(family)}, α = {said.alpha:.3g}"
+        f"{'' if one else ' among them'}: {'the verdict' if one else 'all verdicts'}, at every "
+        f"look at the data, {'is right' if one else 'are right together'} with probability "
+        f"{1 - said.alpha:.3g} at least, whatever the shape of the scores. A "
         f"verdict is where the interval lies: above or below 0, or inside ± the smallest effect of "
         f"interest ({said.smallest_effect:g} of normalised score). Everything else in this report "
         "is exploratory."
@@ -90,12 +92,12 @@ def _claim(data: ReportData, item: ComparisonResult) -> doc.Claim:
         for label, rate in item.hidden.items()
     )
     lost = (
-        f" {words.plural(item.lost, 'run')} lost to the machine count as best and as worst."
+        f" {words.plural(item.lost, 'run')} lost to the machine, counted as best and as worst."
         if item.lost
         else ""
     )
     clipped = (
-        f" {words.plural(item.clipped, 'score')} outside the declared range were clipped to it."
+        f" {words.plural(item.clipped, 'score')} outside the range, clipped to it."
         if item.clipped
         else ""
     )
@@ -166,8 +168,8 @@ def _table(data: ReportData, family: list[ComparisonResult]) -> Table:
     caption = (
         f"Differences of {_measures(family)}, curriculum minus what it is compared with. "
         f"{words.intervals(item.interval for item in family)}\n"
-        f"Beside it, at the same level, as if scores were near normal: "
-        f"{words.intervals(item.model for item in family)}"
+        f"Beside it, at the same level, Welch's interval, as if scores were near normal. "
+        f"{model_coverage(family)}."
         f"{words.percentiles(item.percentile for item in family)}"
     )
     return Table(

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from pacebench.harness.analysis import freeze
+from pacebench.harness.analysis.deviations import code_changes
 from pacebench.harness.analysis.scores import UNRESOLVED
 from pacebench.harness.analysis.table import Accounting, tally
 from pacebench.harness.analysis.units import LEAST_REPLICATES
@@ -156,9 +157,14 @@ def _plan(data: ReportData) -> Iterator[doc.Block]:
             "It was frozen under an early rule of verdicts (Welch's t, Holm's correction); the "
             "verdicts here follow the present one, for the same questions."
         )
-    elif frozen.versions[-1].analysis != freeze.analysis_code():
-        yield doc.Text("The code of the analysis has changed since the plan was frozen.")
-    silent = freeze.undeclared(frozen, data.declared, data.runs)
+    changed = code_changes(frozen, data.history, data.comparisons(weighted=True))
+    if notes := [*data.analysis.standing.notes, *changed]:
+        yield doc.Heading("Deviations that the rule allows")
+        yield doc.Listing(notes)
+    if doubts := data.analysis.standing.model_doubts:
+        yield doc.Heading("Why the t-tests promise less than their level")
+        yield doc.Listing(doubts)
+    _, silent = freeze.undeclared(frozen, data.declared, data.runs)
     if silent:
         yield doc.Heading("Deviations that were not declared")
         yield doc.Listing([change.sentence() for change in silent])

@@ -55,7 +55,7 @@ def _curves(data: ReportData, setup: str, column: str, measure: str) -> Figure |
             bundles.append(Bundle(style, x, values.mean(axis=0), threads=threads))
             continue
         level, shape = data.analysis.level, coverage.classify(values[:, [-1]])
-        known = coverage.at_level(level, "max-t", "curve", len(values), 1, shape)
+        known = coverage.lookup("max-t", "curve", len(values), 1, shape, level)
         rng = data.rng(2, data.study.setups.index(setup), style.index, int(column == "success"))
         band = learning_curve(x, values, [int(seed) for seed in wide.index], rng, level, known)
         bundles.append(Bundle(style, x, band.centre, band.low, band.high, threads))

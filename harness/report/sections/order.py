@@ -13,6 +13,7 @@ from pacebench.harness.report.sections.claims import claims, verdicts
 from pacebench.harness.report.sections.closing import accounting, limits, provenance
 from pacebench.harness.report.sections.curves import efficiency, learning
 from pacebench.harness.report.sections.results import results
+from pacebench.harness.report.sections.solved import solved
 from pacebench.harness.report.sections.tuning import tuning
 from pacebench.harness.report.sections.wall_clock import wall_clock
 
@@ -23,6 +24,7 @@ SECTIONS: tuple[SectionOf, ...] = (
     claims,
     verdicts,
     results,
+    solved,
     aggregates,
     improvement,
     learning,

@@ -33,6 +33,7 @@ def test_the_order_of_sections(golden_document: Document) -> None:
         "claims",
         "verdicts",
         "results",
+        "solved",
         "aggregates",
         "improvement",
         "curves",

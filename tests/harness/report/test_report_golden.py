@@ -24,6 +24,8 @@ NAMES = (
     "verdicts",
     "results-point-mass-1",
     "results-point-mass-2",
+    "solved",
+    "solved-differences",
     "aggregates",
     "improvement",
     "sample-efficiency",
