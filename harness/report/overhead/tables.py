@@ -101,9 +101,10 @@ def headline_table(cells: Sequence[CellFinding], *, crossed: bool) -> Table:
     )
     rows = [_row(cell, name) for cell in cells for name in cell.timed]
     caption = (
-        "Time and quality on the same updates. Times are of whole updates; “own step” is the "
-        "method's step alone, without checks, divergences and recording. “Total” is the ratio of "
-        "the summed times, what a user pays; “per update” the geometric mean of the ratios. "
+        "Time and quality on the same updates. Times are of whole updates without divergences and "
+        "distances for the record, whose cost is in the table of training runs; “own step” is the "
+        "method's step alone. “Total” is the ratio of the summed times, what a user pays; “per "
+        "update” the geometric mean of the ratios. "
         f"{INTERVALS if crossed else _OLD} Gap: 0 % is the best feasible answer of any method, "
         "100 % is not moving; negative gaps are bought by breaking a constraint."
     )
