@@ -36,7 +36,7 @@ def claims(data: ReportData) -> doc.Section:
             (
                 f"The verdict has α = {said.alpha:.3g}: at every look at the data it is right"
                 if len(family) == 1
-                else f"All {len(family)} verdicts share α = {said.alpha:.3g}: at every look at the "
+                else f"{'Both' if len(family) == 2 else f'All {len(family)}'} verdicts share α = {said.alpha:.3g}: at every look at the "
                 "data they are right together"
             )
             + f" with probability {1 - said.alpha:.3g} at least, whatever the shape of the scores. "
