@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from pacebench.harness.cli.selectors import Chosen, Only, Seeds, Values
+
 
 def report(
     study: Annotated[
@@ -25,6 +27,9 @@ def report(
         typer.Option(help="Another study with a setup in common: a page of both side by side."),
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
+    values: Values = None,
+    only: Only = None,
+    seeds: Seeds = None,
 ) -> None:
     """Analyse a study's results: page, Markdown, tables and figures.
 
@@ -32,10 +37,7 @@ def report(
 
     Example: [bold]pacebench report studies/quick.yaml[/bold]
     """
-    import json
-
-    from pacebench.harness.cli.folders import results_of
-    from pacebench.harness.cli.output import console, warnings_as_lines
+    from pacebench.harness.cli.output import console, say_json, warnings_as_lines
     from pacebench.harness.errors import UserError
     from pacebench.harness.report import studies
     from pacebench.harness.report.make import report as make_report
@@ -49,10 +51,10 @@ def report(
             for line in studies.report_all(results):
                 screen.print(line, markup=False)
         return
-    folder = results_of(study, results)
+    folder = Chosen(study, values, only, seeds).results(results)
     with warnings_as_lines(), console(stderr=True).status("analysing and drawing …"):
         made = make_report(folder, out)
-        other = None if compare is None else make_report(results_of(compare, results))
+        other = None if compare is None else make_report(Chosen(compare).results(results))
     if json_:
         said = {
             "verdicts": made.view.analysis.verdicts(),
@@ -60,7 +62,7 @@ def report(
             "exploratory": made.view.analysis.exploratory,
             "page": str(made.page),
         }
-        typer.echo(json.dumps(said, indent=2, ensure_ascii=False))
+        say_json(said)
         return
     view = made.view
     for part in first_screen(view.study, view.family, exploratory=view.exploratory):

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pacebench import envs
 from pacebench.envs.setup import Setup
 from pacebench.harness.analysis import freeze, scores
 from pacebench.harness.analysis.analyse import analyse
@@ -53,7 +52,7 @@ def report_data(
         UserError: The results contradict the study, or cannot be analysed.
     """
     history = history or History()
-    scales = {name: scores.scale_of(setups[name], study.statistics.floor) for name in study.setups}
+    scales = scores.scales_of(study)
     curves = scores.target_curves(results, study, scales)
     runs = scored = scores.score_runs(results, study, scales, curves)
     updates = results.updates
@@ -96,14 +95,19 @@ def gather(root: Path, results: Results, ledger: Ledger) -> ReportData:
         f"Run {run_id} is on disk but not to be trusted and counts as missing: {reason}."
         for run_id, reason in sorted(results.problems.items())
     ]
+    broken = [
+        f"{label} on {setup} is broken: every run of it crashed with {crash}. It has no score and "
+        "no verdict."
+        for (label, setup), crash in scores.broken_cells(scores.planned(results.runs)).items()
+    ]
     tuning, lacking = tuning_of(study, StudyFiles(root).folder)
-    setups = {name: envs.setup(name) for name in study.setups}
+    setups = {name: study.setup(name) for name in study.setups}
     frozen, changes = freeze.load(root), manifest.history
     data = report_data(results, study, setups, frozen=frozen, history=history, changes=changes)
     return replace(
         data,
         provenance=_provenance(results, ledger.path.name, history),
-        notes=[*changed, *damaged, *lacking],
+        notes=[*broken, *changed, *damaged, *lacking],
         tuning=tuning,
         logs=_logs(StudyFiles(root), data.runs["run_id"]),
         episodes=film_episodes(root, study, data.runs),

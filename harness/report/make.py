@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,7 +20,7 @@ from pacebench.harness.report.overview import SUMMARY, summary
 from pacebench.harness.report.paper import write_paper
 from pacebench.harness.report.render import markdown, page
 from pacebench.harness.report.sections.order import document
-from pacebench.harness.store.files import make_folder, storage, write_atomic
+from pacebench.harness.store.files import StorageError, make_folder, storage, write_atomic
 from pacebench.harness.store.ledger import Ledger
 from pacebench.harness.store.load import load_results
 from pacebench.harness.store.study_files import StudyFiles
@@ -72,13 +72,19 @@ def report(path: Path | str, out: Path | str | None = None) -> Report:
         raise UserError(f"{root}: no run has finished yet{some}; run the study first.")
     # Noted before it is written: a report that fails half-way has been a look all the same.
     look = sorted({int(counts.min()), int(counts.max())})
-    ledger.append(
-        REPORT_EVENT,
-        runs_known=look,
-        plan=results.manifest.plan_digest,
-        analysis=analysis_code(),
-        verdicts=noted(data.analysis.comparisons),
-    )
+    try:
+        ledger.append(
+            REPORT_EVENT,
+            runs_known=look,
+            plan=results.manifest.plan_digest,
+            analysis=analysis_code(),
+            verdicts=noted(data.analysis.comparisons),
+        )
+    except StorageError as error:
+        if out is None:
+            raise
+        said = f"This look at the data is not noted in the study's ledger: {error}"
+        data = replace(data, notes=[*data.notes, said])
     made = document(data)
     folder = StudyFiles(root).folder / FOLDER if out is None else Path(out)
     write(made, data, folder)

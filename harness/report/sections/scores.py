@@ -110,6 +110,7 @@ def seed_plot(
 
 def _returns(data: ReportData, setup: str) -> Figure | None:
     anchors = data.scales[setup].anchors
+    ends = (anchors.baseline, anchors.reference) if anchors else ()
     return seed_plot(
         data,
         setup,
@@ -117,12 +118,12 @@ def _returns(data: ReportData, setup: str) -> Figure | None:
         name=f"return-{setup}",
         title=setup,
         caption=f"A dot is one run: full where it solved the task ({data.solved_words}), hollow "
-        "where it did not, × where it failed. Above the dots, the mean and its interval; dashed, "
-        "the baseline and the reference policy.",
+        "where it did not, × where it failed. Above the dots, the mean and its interval"
+        + ("; dashed, the baseline and the reference policy." if ends else "."),
         label="mean target return at the end of training",
         head="solved",
         note=lambda runs: f"{sum(d.kind == 'solved' for d in runs)}/{len(runs)}",
-        references=(anchors.baseline.mean_return, anchors.reference.mean_return),
+        references=tuple(end.mean_return for end in ends),
     )
 
 

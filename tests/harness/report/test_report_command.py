@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import os
 import re
 import shutil
+import subprocess
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +19,7 @@ from typer.testing import CliRunner
 from pacebench.harness.analysis.history import history_of
 from pacebench.harness.cli import app
 from pacebench.harness.errors import UserError
+from pacebench.harness.report import make
 from pacebench.harness.store.ledger import Ledger
 from pacebench.harness.study.models import Study
 from pacebench.harness.study.yaml_nodes import to_yaml
@@ -211,6 +216,61 @@ def test_a_report_is_of_one_study_or_of_all(tmp_path: Path) -> None:
     code, said = call("report", "--all", "--results", tmp_path)
     assert code == 2
     assert "no study here has a finished run" in " ".join(said.split())
+
+
+def _content(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@contextlib.contextmanager
+def _read_only(folder: Path) -> Iterator[None]:
+    """A folder that not even root can write to, where root may mount."""
+    if os.geteuid():
+        os.chmod(folder, 0o555)
+        yield
+        os.chmod(folder, 0o755)
+        return
+    if subprocess.run(
+        ["mount", "--bind", str(folder), str(folder)], capture_output=True
+    ).returncode:
+        pytest.skip("root may not mount anything here, and may write everywhere")
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", str(folder)], check=True)
+        yield
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.mark.slow
+def test_a_report_is_whole_or_the_one_before(
+    results: Path, study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = results / study.name
+    made = make.report(root)
+    before = _content(root / "report")
+    assert any(name.startswith("figures/") for name in before)
+
+    def interrupt(*_: object, **__: object) -> str:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(make, "page", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            make.write(made.document, made.view, root / "report")
+    assert _content(root / "report") == before
+    (root / "report" / "notes.txt").write_text("the user's own")
+    make.write(made.document, made.view, root / "report", svg=False)
+    after = _content(root / "report")
+    assert set(before) - set(after), "files that the new report does not have are gone"
+    assert after["notes.txt"] == b"the user's own"
+    with _read_only(root):
+        code, said = call("report", root)
+        assert code == 2
+        assert "make it writable" in said
+        code, said = call("report", root, "--out", tmp_path / "elsewhere")
+    assert code == 0, said
+    assert "This look at the data is not noted in the study's ledger" in " ".join(said.split())
+    assert "is not noted in the study" in (tmp_path / "elsewhere" / "index.html").read_text()
 
 
 def test_plan_needs_a_pilot_or_mixtures(file: Path) -> None:

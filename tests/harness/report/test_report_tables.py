@@ -91,6 +91,8 @@ def test_no_spreadsheet_computes_a_label(label: str) -> None:
     assert table("a-1").csv().splitlines()[1].startswith("a-1,"), (
         "what is no formula stays as it is"
     )
+    negative = Table("n", "n", "", (Column("x", "x"),), [{"x": -1.5}, {"x": -2}])
+    assert negative.csv() == "x\n-1.5\n-2\n", "numbers stay numbers"
 
 
 def test_an_interval_is_shown_as_one_column_and_kept_as_two() -> None:

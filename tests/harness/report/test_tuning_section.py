@@ -274,5 +274,5 @@ def test_the_record_is_found_beside_the_results(tmp_path: Path) -> None:
     write_record(folder, written)
     assert tuning_of(plan, root) == (written, [])
     (folder / "record.json").write_text("{")
-    with pytest.raises(UserError, match="not a tuning record"):
+    with pytest.raises(UserError, match=r"record\.json: is torn"):
         tuning_of(plan, root)
