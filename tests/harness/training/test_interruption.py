@@ -2,56 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-import numpy as np
 import pytest
 
-from pacebench.harness.records import Checkpoint, NoHooks
 from pacebench.harness.seeding import RunSeed
-from pacebench.harness.study.specs import Cell
 from pacebench.harness.training import train
-from tests.harness.learners.test_batch_invariance import fingerprint
+from pacebench.harness.verify.learners import InterruptingHooks, fingerprint, run_in_pieces
 from tests.harness.training.cells import make_cell
-
-
-class Interrupting(NoHooks):
-    """Keeps checkpoints as a store would, and stops after so many iterations."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.kept: dict[RunSeed, Checkpoint] = {}
-        self.left = 10**9
-        self.steps = 0
-
-    def load(self, seed: RunSeed) -> Checkpoint | None:
-        return self.kept.get(seed)
-
-    def save(self, seed: RunSeed, checkpoint: Checkpoint) -> None:
-        assert all(isinstance(a, np.ndarray) for a in checkpoint.arrays.values())
-        plain = json.loads(json.dumps(checkpoint.state, allow_nan=False))
-        arrays = {name: array.copy() for name, array in checkpoint.arrays.items()}
-        self.kept[seed] = Checkpoint(checkpoint.step, arrays, plain)
-
-    def progress(self, env_steps: int) -> None:
-        self.steps += env_steps
-        self.left -= 1
-
-    def should_stop(self) -> bool:
-        return self.left <= 0
-
-
-def run_in_pieces(cell: Cell, seeds: list[RunSeed], pieces: list[int]) -> dict[int, str]:
-    hooks = Interrupting()
-    for piece in pieces:
-        hooks.left = piece
-        train(cell, seeds, hooks)
-    hooks.left = 10**9
-    unfinished = [s for s in seeds if s not in {r.seed for r in hooks.results}]
-    train(cell, unfinished, hooks)
-    return {r.seed.index: fingerprint(r) for r in hooks.results}
-
 
 CELLS: dict[str, dict[str, Any]] = {
     "spgl": {"budget": 6000, "steps": (1000, 3000, 6000)},
@@ -101,7 +59,7 @@ def test_seeds_at_different_steps_are_brought_together() -> None:
     cell = make_cell(budget=5000, steps=(1000, 3000, 5000))
     seeds = [RunSeed(root=2, index=i) for i in range(3)]
     whole = {r.seed.index: fingerprint(r) for r in train(cell, seeds)}
-    hooks = Interrupting()
+    hooks = InterruptingHooks()
     for some, piece in (([seeds[1]], 3), ([seeds[0]], 1)):
         hooks.left = piece
         train(cell, some, hooks)
@@ -114,11 +72,11 @@ def test_seeds_at_different_steps_are_brought_together() -> None:
 
 def test_progress_adds_up_and_a_stop_is_prompt() -> None:
     cell = make_cell(budget=4000, steps=(4000,))
-    hooks = Interrupting()
+    hooks = InterruptingHooks()
     seeds = [RunSeed(root=2, index=i) for i in range(2)]
     train(cell, seeds, hooks)
     assert hooks.steps == 2 * 4000
-    hooks = Interrupting()
+    hooks = InterruptingHooks()
     hooks.left = 0
     assert train(cell, seeds, hooks) == []
     assert hooks.steps == 0
