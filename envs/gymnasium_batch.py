@@ -59,9 +59,10 @@ class GymnasiumBatch(BatchEnv):
     def _step_copies(self, actions: Any) -> None:
         self._copies.step(actions)
 
-    def dismiss(self, indices: Indices) -> None:
-        """Steps these copies no more until they are reset."""
+    def dismiss(self, indices: Indices) -> bool:
+        """Steps these copies no more until they are reset; they keep their places."""
         self._copies.dismiss(indices.tolist())
+        return super().dismiss(indices)
 
     def _render_copy(self, index: int) -> Picture:
         return np.asarray(self._copies.render(index))

@@ -60,6 +60,14 @@ class Anchors:
     command: str
     version: str
 
+    def __post_init__(self) -> None:
+        low, high = self.baseline.mean_return, self.reference.mean_return
+        if not low < high:
+            raise SetupError(
+                f"the reference policy's return of {high:g} does not exceed the baseline's of "
+                f"{low:g}, so that scores have no scale; give a better reference."
+            )
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Anchors:
         """Builds anchors from what `Setup.to_dict` or `anchors.json` holds."""

@@ -23,14 +23,13 @@ def anchors(
 
     Example: [bold]pacebench anchors point-mass-2 --episodes 2000[/bold]
     """
-    import json
     from dataclasses import asdict
 
     from pacebench import envs
     from pacebench.envs.anchor_files import write_anchors
     from pacebench.envs.anchoring import measure_anchors
     from pacebench.envs.registry import home
-    from pacebench.harness.cli.output import console
+    from pacebench.harness.cli.output import console, say_json
 
     names = envs.names() if setup == "all" else [envs.setup(setup).name]
     measured = {}
@@ -43,7 +42,7 @@ def anchors(
             console(stderr=True).print(f"{name}: written to {kept}", soft_wrap=True)
     if json_:
         plain = {name: asdict(found) for name, found in measured.items()}
-        typer.echo(json.dumps(plain, indent=2, ensure_ascii=False))
+        say_json(plain)
         return
     for name, found in measured.items():
         out = console()

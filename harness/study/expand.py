@@ -11,6 +11,7 @@ from pacebench.harness.study.specs import (
     Cell,
     CurriculumCell,
     EvaluationCell,
+    EvaluationDetail,
     LearnerCell,
     PlannedRun,
 )
@@ -34,7 +35,7 @@ def expand(study: Study, counts: Counts | None = None) -> list[PlannedRun]:
         # Every method gets the same seeds.
         seeds = [
             RunSeed(root=study.seeds.root, role=StudyRole.EVALUATE, setup=setup, index=i)
-            for i in range(study.seeds.count)
+            for i in range(study.seeds.most(setup))
         ]
         for entry in study.curricula:
             cell = resolve_cell(study, entry, setup)
@@ -49,7 +50,7 @@ def resolve_cell(study: Study, entry: CurriculumEntry, setup: str) -> Cell:
     learner = learners.get(chosen.name)
     params = learner.Params.model_validate({**learner.defaults(task), **chosen.params})
     return Cell(
-        curriculum=_resolve_curriculum(entry, task),
+        curriculum=resolve_curriculum(entry, task),
         setup=setup,
         declared=training_figures(task) if setup in study.declared_names else None,
         setup_digest=setup_digest(task),
@@ -60,15 +61,17 @@ def resolve_cell(study: Study, entry: CurriculumEntry, setup: str) -> Cell:
             steps=study.evaluation_steps(),
             contexts=study.evaluation.contexts,
             root=study.seeds.root,
+            **study.evaluation.model_dump(include=set(EvaluationDetail.model_fields)),
         ),
         versions=versions(entry.name, task, chosen.name),
     )
 
 
-def _resolve_curriculum(entry: CurriculumEntry, setup: envs.Setup) -> CurriculumCell:
+def resolve_curriculum(entry: CurriculumEntry, setup: envs.Setup) -> CurriculumCell:
+    """Returns a study's curriculum on one setup with every default filled in."""
     kind = curricula.get(entry.name)
-    # A control that ignores ε and V₋ must not get a new run id when they change.
-    paced = kind.capabilities.self_paced
+    # What ignores ε or V₋ must not get a new run id when they change.
+    said = kind.capabilities
     given = entry.on(setup.name)
     epsilon = DEFAULT_EPSILON if given.epsilon is None else given.epsilon
     threshold = setup.threshold if given.threshold is None else given.threshold
@@ -76,7 +79,7 @@ def _resolve_curriculum(entry: CurriculumEntry, setup: envs.Setup) -> Curriculum
     defaults = {name: option.default for name, option in kind.options().items()}
     return CurriculumCell(
         name=entry.name,
-        epsilon=epsilon if paced else None,
-        threshold=threshold if paced else None,
+        epsilon=epsilon if said.has_budget else None,
+        threshold=threshold if said.self_paced else None,
         options=defaults | dict(setup.options.get(entry.name, {})) | given.options,
     )

@@ -15,22 +15,26 @@ from pacebench.harness.errors import UserError
 from pacebench.harness.study.checks import Finding, check_parts
 from pacebench.harness.study.declared import DeclaredSetup, split_setups
 from pacebench.harness.study.models import CurriculumEntry, Study
+from pacebench.harness.study.overrides import Overrides
 from pacebench.harness.study.yaml_nodes import KeyPath, YamlDocument, read_document
 from pacebench.registry import nearest
 
 
-def load_study(path: str | Path) -> Study:
+def load_study(path: str | Path, overrides: Overrides | None = None) -> Study:
     """Reads and validates a study file.
 
     Args:
         path: A YAML file, or the name of a shipped study; see studies/ for examples and
             `pacebench schema` for the format.
+        overrides: What to change in it.
 
     Raises:
         UserError: With one sentence for each mistake in the file.
     """
     path = Path(path)
-    return validate(read_document(path if path.exists() else _shipped(path)))
+    document = read_document(path if path.exists() else _shipped(path))
+    study = validate(document)
+    return validate(overrides.apply(document, study)) if overrides else study
 
 
 def _shipped(path: Path) -> Path:
@@ -100,6 +104,9 @@ def _explain(details: ErrorDetails, data: object) -> Finding:
         return Finding(path, f"is missing; add '{path[-1]}:'.")
     if kind == "extra_forbidden":
         return Finding(path, f"is not a key we know; {nearest(path[-1], _siblings(path))}")
+    if kind == "string_pattern_mismatch" and details["ctx"]["pattern"].startswith("^[^"):
+        text = "is empty" if not value else f"{_shown(value)} has characters that are not shown"
+        return Finding(path, f"{text}; leave control and direction characters out.")
     if kind == "string_pattern_mismatch":
         return Finding(
             path, f"{_shown(value)} cannot be used as a name; use letters, digits, '-' and '_'."

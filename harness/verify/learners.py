@@ -105,7 +105,8 @@ def verify_learner(
 
 def fingerprint(result: RunResult) -> str:
     """Returns a hash of everything in a record but the clocks and the machine."""
-    updates = {name: column for name, column in result.updates.items() if name != "seconds"}
+    clocks = ("seconds", "seconds_recording")
+    updates = {name: column for name, column in result.updates.items() if name not in clocks}
     said: dict[str, Any] = {
         "seed": result.seed.model_dump(mode="json"),
         "status": result.status,
@@ -126,8 +127,14 @@ class InterruptingHooks(NoHooks):
     def __init__(self) -> None:
         super().__init__()
         self.kept: dict[RunSeed, Checkpoint] = {}
+        self.refused: dict[RunSeed, str] = {}
         self.left = 10**9
         self.steps = 0
+
+    def refuse(self, seed: RunSeed, reason: str) -> None:
+        """Notes that a checkpoint could not be used."""
+        self.refused[seed] = reason
+        del self.kept[seed]
 
     def load(self, seed: RunSeed) -> Checkpoint | None:
         """Returns what was kept of a seed."""
@@ -149,16 +156,15 @@ class InterruptingHooks(NoHooks):
         return self.left <= 0
 
 
-def run_in_pieces(cell: Cell, seeds: list[RunSeed], pieces: list[int]) -> dict[int, str]:
-    """Returns the fingerprints of runs that were interrupted after so many iterations each."""
+def run_in_pieces(cell: Cell, seeds: list[RunSeed], pieces: list[int]) -> InterruptingHooks:
+    """Trains with interruptions after so many iterations each."""
     hooks = InterruptingHooks()
-    for piece in pieces:
+    for piece in (*pieces, 10**9):
         hooks.left = piece
-        train(cell, seeds, hooks)
-    hooks.left = 10**9
-    unfinished = [s for s in seeds if s not in {r.seed for r in hooks.results}]
-    train(cell, unfinished, hooks)
-    return {r.seed.index: fingerprint(r) for r in hooks.results}
+        done = {result.seed for result in hooks.results}
+        train(cell, [seed for seed in seeds if seed not in done], hooks)
+    require(not hooks.refused, f"a checkpoint was refused: {list(hooks.refused.values())[:1]}")
+    return hooks
 
 
 def _must(name: str) -> Callable[[Callable[[LearnerSubject], None]], Requirement[LearnerSubject]]:
@@ -225,8 +231,9 @@ def stored_policy_acts(subject: LearnerSubject) -> None:
 @_must("interruption")
 def interrupted_run_ends_the_same(subject: LearnerSubject) -> None:
     """A run that was interrupted ends as one that was not."""
-    whole = {r.seed.index: fingerprint(r) for r in subject.trained}
-    require(run_in_pieces(subject.cell(), SEEDS, [1, 1]) == whole, "it ended otherwise")
+    whole = {r.seed: fingerprint(r) for r in subject.trained}
+    pieces = run_in_pieces(subject.cell(), SEEDS, [1, 1])
+    require({r.seed: fingerprint(r) for r in pieces.results} == whole, "it ended otherwise")
 
 
 @_must("critic")

@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -189,3 +190,11 @@ def documented(name: str, anchors: envs.Anchors) -> str:
         f"| {100 * high.success_rate:.1f} % ± {100 * high.success_rate_se:.1f} |"
     )
     return row.replace("| -", "| −")
+
+
+def test_anchors_that_give_no_scale_are_refused() -> None:
+    anchors = envs.setup("point-mass-1").anchors
+    assert anchors is not None
+    for reference in (anchors.baseline, replace(anchors.reference, mean_return=float("nan"))):
+        with pytest.raises(envs.SetupError, match="no scale; give a better reference"):
+            replace(anchors, reference=reference)
