@@ -124,6 +124,7 @@ class ComparisonResult:
         percentile: The bootstrap interval of the difference that other papers print.
         percentile_improvement: The same of the probability of improvement.
         confirmatory: Whether the verdict is a claim.
+        broken: Why there is none, where every run of an arm crashed with the same exception.
     """
 
     question: Question
@@ -144,6 +145,7 @@ class ComparisonResult:
     percentile: Interval | None
     percentile_improvement: Interval | None
     confirmatory: bool
+    broken: str = ""
 
     @property
     def shown(self) -> Interval | None:
@@ -159,6 +161,8 @@ class ComparisonResult:
         """Returns the verdict in plain English, with what it rests on."""
         asked, shown = self.question, self.shown
         where = "Over all setups" if asked.scope == SUITE else f"On {asked.scope}"
+        if self.broken:
+            return f"{where}, {asked.a} and {asked.b} are not compared: {self.broken}."
         if self.contradiction:
             return (
                 f"{where}, there is no verdict on {asked.a} and {asked.b} in {self.measure}: no "
@@ -189,6 +193,8 @@ class ComparisonResult:
         """
         q = self.question
         name = f"{q.a} − {q.b} on {q.scope}, {q.estimand}"
+        if self.broken:
+            return f"{name}: {self.broken}"
         if self.verdict is not Verdict.UNDECIDED or self.wealth is None or not self.seeds:
             return f"{name}: {self.verdict} after {plural(self.seeds, 'seed')}"
         reached = max(float(side.max()) for side in self.wealth)
@@ -293,6 +299,10 @@ def compare(
     effect = table.smallest_effect(q.estimand, q.scope)
     interval, wealth, contradiction = _from_range(pairs, q.alpha)
     model = _from_model(pairs, q.alpha)
+    broken = table.broken((q.a, q.b), q.scope)
+    if broken:
+        # Not even what could be said of lost runs: these have no score.
+        interval = wealth = model = None
     # Without a range nothing is known of what lost runs could have scored.
     decides = model if pairs.bounds is None and not pairs.lost else interval
     verdict = Verdict.UNDECIDED if contradiction else judge(decides, effect)
@@ -314,7 +324,8 @@ def compare(
         clipped=pairs.clipped,
         hidden=_hidden(table, q, len(pairs.x)),
         wealth=wealth,
-        confirmatory=confirmatory and q.weighted,
+        confirmatory=confirmatory and q.weighted and not broken,
+        broken=broken,
         **further,
     )
 

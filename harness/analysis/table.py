@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from pacebench.harness.analysis.scores import MISSING, STEPS, Scale
+from pacebench.harness.analysis.scores import MISSING, STEPS, Scale, broken_cells
 from pacebench.harness.errors import UserError
 from pacebench.harness.records import Status
 from pacebench.harness.statistics.scores import FloatArray, Scores
@@ -123,6 +123,19 @@ class ScoreTable:
         return tally(self.rows)
 
     @cached_property
+    def _broken(self) -> dict[tuple[str, str], str]:
+        return broken_cells(self.rows)
+
+    def broken(self, labels: Sequence[str], scope: str) -> str:
+        """Returns why labels cannot be compared on a scope; empty where they can."""
+        cells = [(label, setup) for label in labels for setup in self.setups(scope)]
+        return ", and ".join(
+            f"every run of {label} on {setup} crashed with {self._broken[label, setup]}"
+            for label, setup in cells
+            if (label, setup) in self._broken
+        )
+
+    @cached_property
     def _by_cell(self) -> dict[tuple[str, str], pd.DataFrame]:
         return {
             (str(label), str(setup)): group.set_index("seed").sort_index()
@@ -185,7 +198,8 @@ class ScoreTable:
 
         Returns have none where none is proven: then a comparison rests on a model.
         """
-        return self.bounds(setup, estimand) or (None if estimand in ("return", STEPS) else CLIP)
+        unproven = None if estimand in ("return", STEPS) or self.scales[setup].raw_only else CLIP
+        return self.bounds(setup, estimand) or unproven
 
     def has_range(self, scope: str, estimand: str) -> bool:
         """Returns whether comparisons rest on a range of the scores, and on no model."""
