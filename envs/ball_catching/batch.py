@@ -53,12 +53,10 @@ class BallCatchingBatch(BatchEnv):
     substep.
     """
 
-    physics_space: ClassVar[spaces.Box] = spaces.Box(
-        -OBSERVATION_LIMIT, OBSERVATION_LIMIT, (len(_OBSERVED),), np.float64
-    )
-    action_box: ClassVar[spaces.Box] = spaces.Box(-MAX_VELOCITY, MAX_VELOCITY, dtype=np.float64)
+    physics_space = spaces.Box(-OBSERVATION_LIMIT, OBSERVATION_LIMIT, (len(_OBSERVED),), np.float64)
+    action_box = spaces.Box(-MAX_VELOCITY, MAX_VELOCITY, dtype=np.float64)
     baseline_policy: ClassVar[str] = "hold"
-    render_fps: ClassVar[int] = 100
+    render_fps = 100
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Takes the arguments of `BatchEnv`."""
@@ -93,6 +91,15 @@ class BallCatchingBatch(BatchEnv):
         if self.render_mode is not None:
             for trail, row in zip(self._trails, self._state, strict=True):
                 trail.append(row[BALL_POSITION].copy())
+
+    def _keep_copies(self, indices: Indices) -> bool:
+        if self._oracle is not None:
+            # The reference controller has a plan for each copy.
+            return False
+        self._simulator = Simulator(len(indices))
+        self._state = self._state[indices]
+        self._trails = [self._trails[i] for i in indices]
+        return True
 
     def _reference_actions(self) -> Floats:
         if self._oracle is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from pacebench.harness.records import Status
 from pacebench.harness.store.ledger import Ledger
@@ -26,6 +27,7 @@ class History:
         quarantined: Runs that were set aside as damaged.
         ended: When the outcome of a run was first known, by run.
         sources: The study that a run was taken over from, by run.
+        verdicts: The verdicts of the last report under each code of the analysis, by its hash.
     """
 
     looks: tuple[int, ...] = ()
@@ -34,6 +36,7 @@ class History:
     quarantined: int = 0
     ended: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+    verdicts: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
 def history_of(ledger: Ledger) -> History:
@@ -42,6 +45,7 @@ def history_of(ledger: Ledger) -> History:
     looks: set[int] = set()
     ended: dict[str, str] = {}
     sources: dict[str, str] = {}
+    verdicts: dict[str, list[dict[str, Any]]] = {}
     # One by one: a ledger may be larger than the memory.
     for entry in ledger.entries():
         event = entry["event"]
@@ -50,6 +54,8 @@ def history_of(ledger: Ledger) -> History:
             ended.setdefault(str(entry.get("run")), entry["time"])
         elif event == REPORT_EVENT:
             looks.update(known for known in entry["runs_known"] if known > 0)
+            if "verdicts" in entry:
+                verdicts[str(entry["analysis"])] = entry["verdicts"]
         elif event == SHARE_EVENT:
             sources[entry["run"]] = entry["source"]
     return History(
@@ -59,4 +65,5 @@ def history_of(ledger: Ledger) -> History:
         quarantined=counts["quarantine"],
         ended=ended,
         sources=sources,
+        verdicts=verdicts,
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from pacebench import envs
 from pacebench.harness.learners.base import Learner, LearnerCapabilities, LearnerParams
 from pacebench.harness.learners.ppo import PPO, Positive, PPOParams, Share
 from pacebench.harness.learners.registry import register
@@ -54,11 +55,11 @@ class SB3PPO(PPO):
 
     doc: ClassVar[str] = "Stable-Baselines3's PPO, one seed at a time: the reference for 'ppo'."
     capabilities: ClassVar[LearnerCapabilities] = LearnerCapabilities(
-        batched_seeds=False, critic=True, checkpoints=True, on_policy=True
+        batched_seeds=False, critic=True, checkpoints=True, on_policy=True, discrete=True
     )
 
     @classmethod
-    def defaults(cls, setup: str) -> dict[str, Any]:
+    def defaults(cls, setup: str | envs.Setup) -> dict[str, Any]:
         """Returns the settings of `ppo`: the two are the same algorithm."""
         return PPO.defaults(setup)
 
@@ -67,7 +68,7 @@ class SB3PPO(PPO):
         cls,
         params: Mapping[str, Any],
         observation_space: spaces.Box,
-        action_space: spaces.Box,
+        action_space: spaces.Box | spaces.Discrete,
         seeds: Sequence[RunSeed],
     ) -> Agents:
         """Makes one Stable-Baselines3 model for one seed."""
@@ -104,7 +105,7 @@ class SB3SAC(Learner):
         cls,
         params: Mapping[str, Any],
         observation_space: spaces.Box,
-        action_space: spaces.Box,
+        action_space: spaces.Box | spaces.Discrete,
         seeds: Sequence[RunSeed],
     ) -> Agents:
         """Makes one Stable-Baselines3 model for one seed."""

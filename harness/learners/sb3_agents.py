@@ -41,7 +41,7 @@ class SB3Agent:
     def __init__(
         self,
         observation_space: spaces.Box,
-        action_space: spaces.Box,
+        action_space: spaces.Box | spaces.Discrete,
         seeds: Sequence[RunSeed],
         *,
         copies: int,
@@ -136,7 +136,7 @@ class PPOAgent(SB3Agent):
         self,
         params: PPOParams,
         observation_space: spaces.Box,
-        action_space: spaces.Box,
+        action_space: spaces.Box | spaces.Discrete,
         seeds: Sequence[RunSeed],
     ) -> None:
         super().__init__(
@@ -161,12 +161,19 @@ class PPOAgent(SB3Agent):
                 device="cpu",
             )
 
-    def act(self, obs: Floats, noise: Floats) -> Floats:
-        """Returns actions (1, M, action), clipped to the action space."""
-        with torch.no_grad():
-            normal = self.model.policy.get_distribution(self._scale_obs(obs[0])).distribution
-            action = normal.mean + normal.stddev * torch.from_numpy(noise[0].astype(np.float32))
+    def act(self, obs: Floats, noise: Floats) -> NDArray[Any]:
+        """Returns actions inside the action space: (1, M, action), or integers (1, M)."""
         space = self.model.action_space
+        drawn = torch.from_numpy(noise[0].astype(np.float32))
+        with torch.no_grad():
+            told = self.model.policy.get_distribution(self._scale_obs(obs[0])).distribution
+            if isinstance(space, spaces.Discrete):
+                # Gumbel noise from normal noise; equal noise leaves the most probable action.
+                gumbel = -torch.log(-torch.special.log_ndtr(drawn))
+                chosen: NDArray[np.int64] = (told.logits + gumbel).argmax(dim=1).numpy()[None]
+                chosen += space.start
+                return chosen
+            action = told.mean + told.stddev * drawn
         clipped: Floats = np.clip(action.numpy(), space.low, space.high).astype(np.float64)
         return clipped[None]
 
@@ -259,7 +266,7 @@ class SACAgent(SB3Agent):
         self,
         params: SACParams,
         observation_space: spaces.Box,
-        action_space: spaces.Box,
+        action_space: spaces.Box | spaces.Discrete,
         seeds: Sequence[RunSeed],
     ) -> None:
         super().__init__(

@@ -16,8 +16,16 @@ def distributions(setup: envs.Setup) -> tuple[curricula.Gaussian, curricula.Gaus
     )
 
 
-def make_curriculum(chosen: CurriculumCell, setup: envs.Setup) -> curricula.Curriculum:
+def make_curriculum(
+    chosen: CurriculumCell, setup: envs.Setup, *, seed: int = 0, record_every: int = 1
+) -> curricula.Curriculum:
     """Returns a fresh curriculum on a setup.
+
+    Args:
+        chosen: The curriculum with its parameters.
+        setup: The task.
+        seed: Of what its updates draw.
+        record_every: Updates between two records of what only readers need.
 
     Raises:
         CurriculumError: An option has a value that does not fit; outside packages may raise others.
@@ -29,6 +37,8 @@ def make_curriculum(chosen: CurriculumCell, setup: envs.Setup) -> curricula.Curr
         target=target,
         initial=initial,
         bounds=(np.array(setup.lower), np.array(setup.upper)),
+        seed=seed,
+        record_every=record_every,
         **{name: value for name, value in given.items() if value is not None},
         **chosen.options,
     )

@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
+from pacebench import envs
 from pacebench.harness.seeding import RunSeed
 
 # What an option of a curriculum or a parameter of a learner may be.
@@ -26,6 +27,38 @@ class Frozen(BaseModel):
     """A record that is validated once, never changes, and refuses keys it does not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class EvaluationDetail(Frozen):
+    """How much is evaluated beyond what claims need; says nothing where it is as usual.
+
+    So studies and cells from before there was a choice keep their digests and run ids: the episodes
+    that are scored are the same ones.
+
+    Attributes:
+        curve_contexts: How many of the target contexts, the first ones, are played at the points
+            before the last, and by the stochastic policy; all of them if None.
+        detail: `final` plays the stochastic policy and the initial and current distributions at
+            the last point alone, `full` at every point.
+    """
+
+    curve_contexts: int | None = Field(
+        None,
+        ge=1,
+        description="Target contexts, the first of the list, at the points before the last and for "
+        "the stochastic policy (default: all).",
+    )
+    detail: Literal["final", "full"] = Field(
+        "final",
+        description="Whether the stochastic policy and the initial and current distributions are "
+        "evaluated at the last point or at every one.",
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = dump(self)
+        usual = {name: field.default for name, field in EvaluationDetail.model_fields.items()}
+        return {k: v for k, v in data.items() if k not in usual or v != usual[k]}
 
 
 class CurriculumCell(Frozen):
@@ -53,15 +86,24 @@ class ScheduleCell(Frozen):
         min_episodes: Episodes of an update's cohort, or one per copy where there are more copies;
             the update waits until the last of them has ended.
         value_signal: Realised discounted return, or the critic at the initial observation.
+        record_every: Updates between two whose divergences and distance to the target are recorded;
+            0 for none.
     """
 
     every: int = Field(default=1, ge=1)
     warm_up: int = Field(default=0, ge=0)
     min_episodes: int = Field(default=10, ge=1)
     value_signal: ValueSignal = "return"
+    record_every: int = Field(default=1, ge=0)
+
+    @model_serializer(mode="wrap")
+    def _unthinned(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leaves out the usual `record_every`, which cells from before it do not mention."""
+        data: dict[str, Any] = handler(self)
+        return {k: v for k, v in data.items() if k != "record_every" or v != 1}
 
 
-class EvaluationCell(Frozen):
+class EvaluationCell(EvaluationDetail):
     """The frozen evaluation: where on the step axis, on how many held-out contexts.
 
     Attributes:
@@ -80,6 +122,7 @@ class Cell(Frozen):
 
     Attributes:
         setup: The name of the setup.
+        declared: What the setup says about training, if the study declares it itself.
         setup_digest: Hash of what the setup says (distributions, bounds, horizon, …), so that a
             changed setup does not pass for the old one.
         versions: Which code each part is; see `study.fingerprint`.
@@ -87,12 +130,27 @@ class Cell(Frozen):
 
     curriculum: CurriculumCell
     setup: str
+    declared: dict[str, Any] | None = None
     setup_digest: str
     learner: LearnerCell
     schedule: ScheduleCell
     budget: int = Field(ge=1)
     evaluation: EvaluationCell
     versions: dict[str, str]
+
+    @model_serializer(mode="wrap")
+    def _shortened(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leaves out what only cells of declared setups have, so that the ids of others stay."""
+        data: dict[str, Any] = handler(self)
+        return {k: v for k, v in data.items() if k != "declared" or v is not None}
+
+    @property
+    def task(self) -> envs.Setup:
+        """The setup itself; without what does not matter to training if a study declares it."""
+        if self.declared is None:
+            return envs.setup(self.setup)
+        words = {"doc": "", "source": "", "success": "", "threshold": 0.0}
+        return envs.Setup.from_dict({**words, **self.declared})
 
     @cached_property
     def canonical(self) -> str:

@@ -137,7 +137,14 @@ class TrainingBatch:
                 continue
             with self.clock.phase("evaluation"):
                 current = [scheduler.curriculum for scheduler in self.schedulers]
-                found = self.evaluator.evaluate(self.agents, current, point, step, self.running)
+                found = self.evaluator.evaluate(
+                    self.agents,
+                    current,
+                    point,
+                    step,
+                    self.running,
+                    last=point == len(self.resolved.grid) - 1,
+                )
             for k, columns in found.columns.items():
                 for name, column in columns.items():
                     self.evaluations[k][name] += column

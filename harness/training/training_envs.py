@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
 from pacebench import envs
-from pacebench.envs.arrays import Floats
+from pacebench.envs.arrays import Bools, Floats
 from pacebench.harness.learners.base import EnvStep
 from pacebench.harness.seeding import RunRole, RunSeed
 from pacebench.harness.training.non_finite import zero_non_finite
@@ -63,11 +64,11 @@ class TrainingEnvs:
         for i, stream in enumerate(self._streams):
             self.env.set_stream(i, stream)
         self.observation_space = self.env.observation_space
-        self.action_space = self.env.action_space
+        self.action_space: spaces.Box | spaces.Discrete = self.env.action_space
         self.obs: Floats = np.zeros((*self._shape, *self.observation_space.shape))
         self.restarted: list[int] = []
         self.broken: dict[int, str] = {}
-        self._return = np.zeros(total)
+        self._return, self._undiscounted, self._length = np.zeros((3, total))
         self._discount = np.ones(total)
         # Number of each copy's running episode within its cohort; −1 outside of any.
         self._slot = np.full(total, -1)
@@ -101,18 +102,24 @@ class TrainingEnvs:
         self.obs[rows] = self.env.reset(indices=chosen).reshape(len(rows), n, -1)
         self._start(chosen)
 
-    def step(self, actions: NDArray[np.floating]) -> EnvStep:
-        """Steps all copies with actions (S, n, action); finished ones begin anew by themselves."""
+    def step(self, actions: NDArray[Any]) -> EnvStep:
+        """Steps all copies with actions (S, n, …); finished ones begin anew by themselves."""
         self._actions.append(actions.copy())
         obs, reward, terminated, truncated, info = self.env.step(
-            actions.reshape(-1, actions.shape[-1])
+            actions.reshape(-1, *actions.shape[2:])
         )
         final_obs = info["final_obs"]
         self._return += self._discount * reward
         self._discount *= self.setup.gamma
-        ended = np.flatnonzero(terminated | truncated)
-        self._finish(ended, info["context"])
-        for what, array in (("observation", obs), ("reward", reward), ("observation", final_obs)):
+        self._undiscounted += reward
+        self._length += 1
+        done = terminated | truncated
+        ended = np.flatnonzero(done)
+        self._finish(ended, info["context"], info["success"])
+        seen = [("observation", obs), ("reward", reward)]
+        if len(ended):
+            seen.append(("observation", final_obs))
+        for what, array in seen:
             for i in zero_non_finite(array):
                 k, copy = divmod(i, self.copies)
                 self.broken.setdefault(
@@ -120,6 +127,7 @@ class TrainingEnvs:
                 )
         shape = self._shape
         self.obs = obs.reshape(*shape, -1)
+        self._follow(~done)
         self._start(ended)
         return EnvStep(
             self.obs,
@@ -165,7 +173,7 @@ class TrainingEnvs:
         n, (steps, *shape) = self.copies, log.actions.shape
         whole = (
             steps > 0
-            and shape == [n, *self.action_space.shape]
+            and shape == [n, *(self.action_space.shape or ())]
             and log.episodes.shape == (n,)
             and log.episodes.min() > 0
             and log.contexts.shape == (log.episodes.sum(), self.setup.dim)
@@ -197,7 +205,7 @@ class TrainingEnvs:
                     self.schedulers[k].open_cohort()
             # The copies must all have been reset once before the first step.
             self.restart(beginning if t else [*beginning, *(k for k in logs if k not in beginning)])
-            actions = np.zeros((seeds, n, *self.action_space.shape), kind)
+            actions = np.zeros((seeds, n, *(self.action_space.shape or ())), kind)
             for k, log in logs.items():
                 if (now := t - longest + len(log.actions)) >= 0:
                     actions[k] = log.actions[now]
@@ -207,11 +215,27 @@ class TrainingEnvs:
 
     def _start(self, indices: NDArray[np.intp]) -> None:
         self._return[indices], self._discount[indices] = 0.0, 1.0
+        self._undiscounted[indices] = self._length[indices] = 0.0
         for i in indices.tolist():
             k, copy = divmod(i, self.copies)
             self._slot[i] = self.schedulers[k].begin(self.obs[k, copy])
 
-    def _finish(self, indices: NDArray[np.intp], contexts: Floats) -> None:
+    def _follow(self, running: Bools) -> None:
+        """Shows running episodes to the schedulers that want to see all of their observations."""
+        for k, scheduler in enumerate(self.schedulers):
+            if not (scheduler.follows and scheduler.collecting):
+                continue
+            for copy in range(self.copies):
+                if running[i := k * self.copies + copy]:
+                    scheduler.follow(int(self._slot[i]), self.obs[k, copy])
+
+    def _finish(self, indices: NDArray[np.intp], contexts: Floats, success: Bools) -> None:
         for i in indices.tolist():
-            cohort = self.schedulers[i // self.copies].cohort
-            cohort.end(int(self._slot[i]), contexts[i], float(self._return[i]))
+            self.schedulers[i // self.copies].cohort.end(
+                int(self._slot[i]),
+                contexts[i],
+                float(self._return[i]),
+                returns=float(self._undiscounted[i]),
+                success=float(success[i]),
+                lengths=float(self._length[i]),
+            )
