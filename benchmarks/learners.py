@@ -22,8 +22,10 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from gymnasium import spaces
 
 from pacebench.harness import learners
+from pacebench.harness.learners.batched.heads import head_of
 from pacebench.harness.learners.batched.network import Layout, StackedPolicy
 from pacebench.harness.learners.batched.update import Rollout, Updater
 from pacebench.harness.learners.ppo import PPOParams
@@ -42,6 +44,7 @@ from pacebench.harness.training.resolved import ResolvedCell
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 SETUPS = ("point-mass-2", "ball-catching", "lunar-lander")
 ROUNDS = 5
+BOX = spaces.Box(-1.0, 1.0, (2,))
 SEEDS = (1, 2, 5, 10, 20, 40)
 
 
@@ -226,7 +229,7 @@ def compare_kernels(seeds: int = 10, transitions: int = 2000) -> None:
             after[f"{name} {size}"] = stack.flat.detach().numpy().copy()
             programs[f"{name}, minibatches of {size}"] = torch_epoch
         policy = fresh()
-        updater = Updater(policy, params)
+        updater = Updater(policy, head_of(BOX, policy), params)
         rollout, alive = Rollout(packed, d, a), np.ones(seeds, dtype=np.bool_)
 
         def our_epoch(updater=updater, rollout=rollout, alive=alive) -> None:

@@ -92,6 +92,7 @@ class BatchEnv(ABC):
         self._elapsed: NDArray[np.int64] = np.zeros(n, dtype=np.int64)
         # Copies that must be reset before the next step.
         self._waiting: Bools = np.ones(n, dtype=np.bool_)
+        self._dismissed: Bools = np.zeros(n, dtype=np.bool_)
         self._all: Indices = np.arange(n)
         self._context: Floats = _frozen(np.zeros((n, setup.dim)))
         self._clipped: Floats = _frozen(np.zeros((n, setup.dim)))
@@ -162,7 +163,7 @@ class BatchEnv(ABC):
             "elapsed": self._elapsed.copy(),
         }
         if done.any():
-            finished = np.flatnonzero(done)
+            finished = np.flatnonzero(done & ~self._dismissed)
             if self._source is None:
                 self._waiting[finished] = True
             else:
@@ -186,7 +187,7 @@ class BatchEnv(ABC):
         clipped[indices] = used
         self._context, self._clipped = _frozen(raw), _frozen(clipped)
         self._elapsed[indices] = 0
-        self._waiting[indices] = False
+        self._waiting[indices] = self._dismissed[indices] = False
         if self.setup.visible:
             # Scaled from its bounds to [−1, 1].
             scaled = 2.0 * (used - self._lower) / (self._upper - self._lower) - 1.0
@@ -225,11 +226,34 @@ class BatchEnv(ABC):
         """Lets copy `index` draw from `rng` from its next reset on."""
         self._rngs[index] = rng
 
-    def dismiss(self, indices: Indices) -> None:  # noqa: B027 - most physics step all copies at once
-        """Says that what these copies return is ignored until they are reset.
+    def dismiss(self, indices: Indices) -> bool:
+        """Says that these copies' episodes are over and that no other follows.
 
-        Physics that step their copies one by one may then skip them. By default nothing changes.
+        Stepping them would be in vain, so they may leave the batch, now or together with later
+        ones.
+
+        Returns:
+            Whether all dismissed copies have left. The others are then numbered anew, in their
+            order. Until then what dismissed copies return means nothing.
         """
+        self._dismissed[indices] = True
+        self._waiting[indices] = False
+        kept = np.flatnonzero(~self._dismissed)
+        # Moving the others costs as much as some steps of those that leave.
+        if not 0 < len(kept) <= 0.75 * self.num_envs or not self._keep_copies(kept):
+            return False
+        self.num_envs = len(kept)
+        self._rngs = [self._rngs[i] for i in kept]
+        for name in ("_obs", "_reward", "_terminated", "_success", "_elapsed", "_waiting"):
+            setattr(self, name, getattr(self, name)[kept])
+        self._physics_obs = self._obs[:, : self.physics_space.shape[0]]
+        self._dismissed, self._all = self._dismissed[kept], np.arange(len(kept))
+        self._context, self._clipped = _frozen(self._context[kept]), _frozen(self._clipped[kept])
+        return True
+
+    def _keep_copies(self, indices: Indices) -> bool:
+        """Lets all other copies leave the physics, if they can; the buffers above follow."""
+        return False
 
     def close(self) -> None:  # noqa: B027 - most physics have nothing to release
         """Releases what the physics or the renderer holds; nothing by default."""

@@ -47,7 +47,6 @@ class LunarLanderBatch(BatchEnv):
             for _ in range(self.num_envs)
         ]
         self._steps = [lander.step for lander in self._landers]
-        self._watched: list[bool] = [True] * self.num_envs
 
     def _reset_copies(self, indices: Indices, contexts: Floats) -> None:
         for i, (gravity, wind, turbulence) in zip(indices, contexts.tolist(), strict=True):
@@ -56,26 +55,25 @@ class LunarLanderBatch(BatchEnv):
             lander.wind_power = wind
             lander.turbulence_power = turbulence
             lander.np_random = self._rngs[i]
-            self._watched[i] = True
             self._physics_obs[i], _ = lander.reset()
 
     def _step_copies(self, actions: Floats) -> None:
         obs, reward, terminated = self._physics_obs, self._reward, self._terminated
         self._success[:] = False
-        watched = self._watched
-        for i, (step, action) in enumerate(zip(self._steps, actions, strict=True)):
-            if not watched[i]:
+        for i, (step, action, over) in enumerate(
+            zip(self._steps, actions, self._dismissed.tolist(), strict=True)
+        ):
+            if over:
                 continue
             obs[i], reward[i], ended, _, _ = step(action)
             terminated[i] = ended
             if ended:
                 self._success[i] = self._landed(i)
 
-    def dismiss(self, indices: Indices) -> None:
-        """Steps these landers no more until they are reset."""
-        for i in indices:
-            self._watched[i] = False
-            self._terminated[i] = False
+    def _keep_copies(self, indices: Indices) -> bool:
+        self._landers = [self._landers[i] for i in indices]
+        self._steps = [lander.step for lander in self._landers]
+        return True
 
     def _landed(self, index: int) -> bool:
         lander = self._landers[index]

@@ -94,6 +94,15 @@ class BallCatchingBatch(BatchEnv):
             for trail, row in zip(self._trails, self._state, strict=True):
                 trail.append(row[BALL_POSITION].copy())
 
+    def _keep_copies(self, indices: Indices) -> bool:
+        if self._oracle is not None:
+            # The reference controller has a plan for each copy.
+            return False
+        self._simulator = Simulator(len(indices))
+        self._state = self._state[indices]
+        self._trails = [self._trails[i] for i in indices]
+        return True
+
     def _reference_actions(self) -> Floats:
         if self._oracle is None:
             self._oracle = Interceptor(self.num_envs)

@@ -54,7 +54,9 @@ class PointMassBatch(BatchEnv):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Takes the arguments of `BatchEnv`, and allocates all working memory once."""
         super().__init__(*args, **kwargs)
-        n = self.num_envs
+        self._allocate(self.num_envs)
+
+    def _allocate(self, n: int) -> None:
         # Index 0 is the state before the step, index k the state after k substeps.
         self._position: Floats = np.zeros((SUBSTEPS + 1, 2, n))
         self._velocity: Floats = np.zeros((SUBSTEPS + 1, 2, n))
@@ -157,6 +159,17 @@ class PointMassBatch(BatchEnv):
         self._position[-1, 1, stopped] = 0.0
         self._velocity[-1][:, stopped] = 0.0
         self._terminated[stopped] = True
+
+    def _keep_copies(self, indices: Indices) -> bool:
+        position, velocity = self._position[-1][:, indices], self._velocity[-1][:, indices]
+        noise, left = self._noise[indices], (self._end_row - self._row)[indices]
+        traces = [self._traces[i] for i in indices]
+        self._allocate(len(indices))
+        self._position[-1], self._velocity[-1], self._traces = position, velocity, traces
+        self._noise[:] = noise
+        self._row -= left
+        self._set_contexts(np.arange(len(indices)), self._clipped[indices])
+        return True
 
     def _reference_actions(self) -> Floats:
         return steer_through_gate(self._position[-1], self._velocity[-1], self._clipped)

@@ -2,7 +2,8 @@
 
 A run that is in the manifest is in the table, whatever became of it: measured, scored with the
 declared floor (diverged, timed out, crashed by its method), or unresolved (lost to infrastructure,
-or not there yet). Nothing is dropped, and no curve is cut to the shortest run.
+not there yet, or of a cell that is broken: every run of it crashed with the same exception).
+Nothing is dropped, and no curve is cut to the shortest run.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pandas as pd
 
 from pacebench.envs.setup import Anchors, Setup
 from pacebench.harness.errors import UserError
-from pacebench.harness.records import EVALUATION_COLUMNS, Status
+from pacebench.harness.records import EVALUATION_COLUMNS, Status, common_crash
 from pacebench.harness.statistics import estimands
 from pacebench.harness.study.models import Study
 
@@ -157,9 +158,12 @@ def target_curves(results: ResultFrames, study: Study, scales: Mapping[str, Scal
     """
     measures = ["return", "discounted_return", "success"]
     episodes = target_episodes(results.evaluations)
-    means = episodes.groupby([*KEY, "step"], observed=True)[measures].mean()
-    runs = _plain(planned(results.runs)[[*KEY, "setup", "seed", "status"]])
-    runs["how"] = runs.pop("status").map(_how)
+    grouped = episodes.groupby([*KEY, "step"], observed=True)[measures]
+    # Where an episode has no number, the mean of the others would be one over other contexts.
+    means = grouped.mean().where(grouped.count().eq(grouped.size(), axis=0))
+    runs = _plain(planned(results.runs)[[*KEY, "setup", "seed", "status", "reason"]])
+    runs["how"] = _how(runs)
+    runs = runs.drop(columns=["status", "reason"])
     grid = pd.DataFrame({"step": np.asarray(study.evaluation_steps(), dtype=np.int64)})
     table = runs.merge(grid, how="cross")
     table = table.merge(_plain(means.reset_index()), on=[*KEY, "step"], how="left")
@@ -172,14 +176,7 @@ def target_curves(results: ResultFrames, study: Study, scales: Mapping[str, Scal
         table.loc[failed, "return"] = scale.raw(scale.floor)
         table.loc[failed, "success"] = 0.0
         table.loc[here, "normalised"] = scale.normalise(table.loc[here, "return"])
-    lost = table[(table["how"] == MEASURED) & table["return"].isna()]
-    if len(lost):
-        row = lost.iloc[0]
-        raise UserError(
-            f"run {row['run_id']} ('{row['label']}' on '{row['setup']}', seed {row['seed']}) "
-            f"finished but has no evaluation at step {row['step']:,}; delete the folder of that "
-            "run and run the study again."
-        )
+    _refuse_impossible(table, scales)
     return table
 
 
@@ -204,7 +201,7 @@ def score_runs(
     """
     curves = target_curves(results, study, scales) if curves is None else curves
     table = _plain(planned(results.runs))
-    table["how"] = table["status"].map(_how)
+    table["how"] = _how(table)
     last = study.evaluation_steps()[-1]
     final = curves.loc[curves["step"] == last, [*KEY, "return", "normalised", "success"]]
     for extra in (final, _areas(curves), _worst_contexts(results, table, study, last)):
@@ -226,6 +223,35 @@ def score_runs(
     return table
 
 
+def _refuse_impossible(curves: pd.DataFrame, scales: Mapping[str, Scale]) -> None:
+    """Stops at a finished run without a score, or with one that its setup says cannot be.
+
+    Raises:
+        UserError: With the run, the step and what to do.
+    """
+    known = curves[curves["how"] == MEASURED]
+    lowest = known["setup"].map({k: s.raw(s.lowest) for k, s in scales.items() if s.bounded})
+    highest = known["setup"].map({k: s.raw(s.highest) for k, s in scales.items() if s.bounded})
+    slack = 1e-6 * (highest - lowest)  # returns are sums of rounded rewards
+    outside = (known["return"] < lowest - slack) | (known["return"] > highest + slack)
+    bad = known[known["return"].isna() | outside]
+    if bad.empty:
+        return
+    row = bad.iloc[0]
+    run = f"run {row['run_id']} ('{row['label']}' on '{row['setup']}', seed {row['seed']})"
+    at = f"at step {row['step']:,}"
+    if np.isnan(row["return"]):
+        raise UserError(
+            f"{run} finished but has no evaluation {at}, or one that is not a number; delete the "
+            "folder of that run and run the study again."
+        )
+    ends = [round(float(end[bad.index[0]]), 6) for end in (lowest, highest)]
+    raise UserError(
+        f"{run} returned {row['return']:g} {at}, outside the range {ends} that the setup declares, "
+        "on which every verdict rests; correct min_return and max_return of the setup."
+    )
+
+
 def _plain(frame: pd.DataFrame) -> pd.DataFrame:
     """Returns the frame with plain strings, because categories of two frames do not merge."""
     kinds = ("category", "string")
@@ -233,10 +259,28 @@ def _plain(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.astype(dict.fromkeys(texts, object))
 
 
-def _how(status: str) -> str:
-    if status == Status.OK:
-        return MEASURED
-    return FLOOR if status in FLOORED else UNRESOLVED
+def broken_cells(runs: pd.DataFrame) -> dict[tuple[str, str], str]:
+    """Returns the exception that broke a cell, by label and setup; see `records.common_crash`."""
+    if "reason" not in runs:  # searches, each of many runs
+        return {}
+    found = {}
+    ended = runs[runs["status"] != MISSING]
+    for (label, setup), cell in ended.groupby(["label", "setup"], observed=True):
+        if crash := common_crash(zip(cell["status"], cell["reason"], strict=True)):
+            found[str(label), str(setup)] = crash
+    return found
+
+
+def _how(runs: pd.DataFrame) -> pd.Series[str]:
+    """Returns how each run's numbers come about; the floor is not for cells that are broken."""
+    known = {Status.OK.value: MEASURED, **{status.value: FLOOR for status in FLOORED}}
+    broken = broken_cells(runs)
+    rows = zip(runs["label"], runs["setup"], runs["status"], strict=True)
+    found = [
+        UNRESOLVED if (label, setup) in broken else known.get(status, UNRESOLVED)
+        for label, setup, status in rows
+    ]
+    return pd.Series(found, index=runs.index, dtype=object)
 
 
 def _areas(curves: pd.DataFrame) -> pd.DataFrame:

@@ -72,6 +72,13 @@ def run(
             "--retry-failed", help="Give runs that the machine failed three times a fresh start."
         ),
     ] = False,
+    retry_crashed: Annotated[
+        bool,
+        typer.Option(
+            "--retry-crashed",
+            help="Give runs that raised an exception a fresh start, though the code is the same.",
+        ),
+    ] = False,
     values: Values = None,
     only: Only = None,
     seeds: Seeds = None,
@@ -86,6 +93,7 @@ def run(
 
     from pacebench import harness
     from pacebench.harness.cli.output import console
+    from pacebench.harness.report.terminal import study_screen
     from pacebench.harness.runner.display import choose, duration
     from pacebench.harness.runner.launch import RunOptions
 
@@ -101,6 +109,7 @@ def run(
         slurm=_parameters(slurm or []),
         share=share,
         retry_failed=retry_failed,
+        retry_crashed=retry_crashed,
         display=choose(err),
     )
     summary = harness.run(loaded, results=results, options=options, until_decided=until_decided)
@@ -116,6 +125,17 @@ def run(
             f"{summary.root / 'runs'}, then try --retry-failed."
         )
         raise typer.Exit(1)
+    if summary.broken:
+        for sentence in summary.broken:
+            _say(f"{sentence}.")
+        _say(
+            f"That says nothing about the method, so there will be no verdict; see the logs in "
+            f"{summary.root / 'runs'}, correct the code and run the same command again."
+        )
+        raise typer.Exit(1)
+    with contextlib.suppress(OSError):
+        for line in study_screen(loaded, summary.root):
+            console().print(line)
     _say(f"Results: {summary.root}")
 
 

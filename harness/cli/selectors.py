@@ -54,14 +54,25 @@ class Chosen:
     def results(self, folder: Path) -> Path:
         """Returns the results of the study.
 
+        What the study says otherwise than when it was run is said on standard error.
+
         Args:
             folder: Where results are kept.
 
         Raises:
-            UserError: As `load`; or results were given, and changes of them.
+            UserError: As `load`; or results were given, and changes of them; or the results under
+                its name are another study's.
         """
         if not (self.study.is_dir() or self.study.suffix == ".zip"):
-            return folder / self.load().name
+            from pacebench.harness.store.same_study import check_made_for
+            from pacebench.harness.store.store import RunStore
+
+            loaded = self.load()
+            root = folder / loaded.name
+            manifest = RunStore(root).manifest()
+            for said in check_made_for(manifest, loaded, root) if manifest is not None else ():
+                typer.echo(f"Since these results were made, {said}", err=True)
+            return root
         if self.values or self.only or self.seeds:
             from pacebench.harness.errors import UserError
 

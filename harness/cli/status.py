@@ -57,7 +57,8 @@ def status(
         from pacebench.harness.analysis.waves import open_questions, scored_table
 
         for item in open_questions(scored_table(declared, root)):
-            out.print(f"{item.progress(declared.seeds.count)}.", markup=False)
+            most = declared.seeds.most(item.question.scope)
+            out.print(f"{item.progress(most)}.", markup=False)
     for change in other_code(manifest.current_cells()):
         out.print(f"Made by other code than is installed: {change}.", markup=False)
     for run_id, reason in bad.items():

@@ -40,6 +40,11 @@ class EnvStep(NamedTuple):
     final_obs: Floats
 
 
+def noise_width(action_space: spaces.Box | spaces.Discrete) -> int:
+    """Returns how many normal numbers a policy draws per action: one for each entry or choice."""
+    return int(getattr(action_space, "n", 0) or np.prod(action_space.shape or 1))
+
+
 class RolloutEnvs(Protocol):
     """The environments that S agents collect rollouts in, n copies each.
 
@@ -55,10 +60,10 @@ class RolloutEnvs(Protocol):
     broken: dict[int, str]
     copies: int
     observation_space: spaces.Box
-    action_space: spaces.Box
+    action_space: spaces.Box | spaces.Discrete
 
-    def step(self, actions: NDArray[np.floating]) -> EnvStep:
-        """Steps all copies with actions (S, n, action); finished ones begin anew by themselves."""
+    def step(self, actions: NDArray[Any]) -> EnvStep:
+        """Steps all copies with actions (S, n, …); finished ones begin anew by themselves."""
 
 
 class Agents(Protocol):
@@ -76,12 +81,15 @@ class Agents(Protocol):
     def iterate(self, envs: RolloutEnvs, clock: Clock) -> None:
         """Collects one rollout and updates the policies once."""
 
-    def act(self, obs: Floats, noise: Floats) -> Floats:
-        """Returns actions (S, M, action) at observations (S, M, observation).
+    def act(self, obs: Floats, noise: Floats) -> NDArray[Any]:
+        """Returns actions at observations (S, M, observation).
+
+        They are of shape (S, M, action), or integers (S, M) where the action space is discrete.
 
         Args:
             obs: Observations as the environment gives them.
-            noise: Standard normal numbers (S, M, action); zeros ask for the deterministic action.
+            noise: Standard normal numbers (S, M, `noise_width`); zeros ask for the deterministic
+                action.
         """
 
     def values(self, agent: int, obs: Floats) -> Floats:
@@ -112,12 +120,14 @@ class LearnerCapabilities:
         checkpoints: A run can be continued bit for bit from its middle; where it cannot, an
             interrupted run starts again.
         on_policy: Learns from the rollout of the current policy alone.
+        discrete: Learns in environments with discrete actions as well.
     """
 
     batched_seeds: bool
     critic: bool
     checkpoints: bool
     on_policy: bool
+    discrete: bool = False
 
 
 class LearnerParams(BaseModel):
@@ -178,7 +188,7 @@ class Learner(ABC):
         cls,
         params: Mapping[str, Any],
         observation_space: spaces.Box,
-        action_space: spaces.Box,
+        action_space: spaces.Box | spaces.Discrete,
         seeds: Sequence[RunSeed],
     ) -> Agents:
         """Makes freshly initialised agents, one per seed; imports what is heavy."""

@@ -63,7 +63,7 @@ class PPO(Learner):
     )
     Params: ClassVar[type[LearnerParams]] = PPOParams
     capabilities: ClassVar[LearnerCapabilities] = LearnerCapabilities(
-        batched_seeds=True, critic=True, checkpoints=True, on_policy=True
+        batched_seeds=True, critic=True, checkpoints=True, on_policy=True, discrete=True
     )
 
     @classmethod
@@ -81,7 +81,7 @@ class PPO(Learner):
         cls,
         params: Mapping[str, Any],
         observation_space: spaces.Box,
-        action_space: spaces.Box,
+        action_space: spaces.Box | spaces.Discrete,
         seeds: Sequence[RunSeed],
     ) -> Agents:
         """Makes one agent per seed, all in one set of stacked tensors."""

@@ -54,7 +54,7 @@ class SB3PPO(PPO):
 
     doc: ClassVar[str] = "Stable-Baselines3's PPO, one seed at a time: the reference for 'ppo'."
     capabilities: ClassVar[LearnerCapabilities] = LearnerCapabilities(
-        batched_seeds=False, critic=True, checkpoints=True, on_policy=True
+        batched_seeds=False, critic=True, checkpoints=True, on_policy=True, discrete=True
     )
 
     @classmethod
@@ -67,7 +67,7 @@ class SB3PPO(PPO):
         cls,
         params: Mapping[str, Any],
         observation_space: spaces.Box,
-        action_space: spaces.Box,
+        action_space: spaces.Box | spaces.Discrete,
         seeds: Sequence[RunSeed],
     ) -> Agents:
         """Makes one Stable-Baselines3 model for one seed."""
@@ -104,7 +104,7 @@ class SB3SAC(Learner):
         cls,
         params: Mapping[str, Any],
         observation_space: spaces.Box,
-        action_space: spaces.Box,
+        action_space: spaces.Box | spaces.Discrete,
         seeds: Sequence[RunSeed],
     ) -> Agents:
         """Makes one Stable-Baselines3 model for one seed."""

@@ -41,7 +41,7 @@ class SB3Agent:
     def __init__(
         self,
         observation_space: spaces.Box,
-        action_space: spaces.Box,
+        action_space: spaces.Box | spaces.Discrete,
         seeds: Sequence[RunSeed],
         *,
         copies: int,
@@ -136,7 +136,7 @@ class PPOAgent(SB3Agent):
         self,
         params: PPOParams,
         observation_space: spaces.Box,
-        action_space: spaces.Box,
+        action_space: spaces.Box | spaces.Discrete,
         seeds: Sequence[RunSeed],
     ) -> None:
         super().__init__(
@@ -161,12 +161,19 @@ class PPOAgent(SB3Agent):
                 device="cpu",
             )
 
-    def act(self, obs: Floats, noise: Floats) -> Floats:
-        """Returns actions (1, M, action), clipped to the action space."""
-        with torch.no_grad():
-            normal = self.model.policy.get_distribution(self._scale_obs(obs[0])).distribution
-            action = normal.mean + normal.stddev * torch.from_numpy(noise[0].astype(np.float32))
+    def act(self, obs: Floats, noise: Floats) -> NDArray[Any]:
+        """Returns actions inside the action space: (1, M, action), or integers (1, M)."""
         space = self.model.action_space
+        drawn = torch.from_numpy(noise[0].astype(np.float32))
+        with torch.no_grad():
+            told = self.model.policy.get_distribution(self._scale_obs(obs[0])).distribution
+            if isinstance(space, spaces.Discrete):
+                # Gumbel noise from normal noise; equal noise leaves the most probable action.
+                gumbel = -torch.log(-torch.special.log_ndtr(drawn))
+                chosen: NDArray[np.int64] = (told.logits + gumbel).argmax(dim=1).numpy()[None]
+                chosen += space.start
+                return chosen
+            action = told.mean + told.stddev * drawn
         clipped: Floats = np.clip(action.numpy(), space.low, space.high).astype(np.float64)
         return clipped[None]
 
@@ -209,6 +216,11 @@ class PPOAgent(SB3Agent):
             rms = getattr(self._normaliser, name, None)
             if rms is not None:
                 moments[name] = [np.asarray(x).tolist() for x in (rms.mean, rms.var, rms.count)]
+        # Where its episodes stand.
+        arrays["last_obs"] = np.array(self.model._last_obs)
+        arrays["last_starts"] = np.array(self.model._last_episode_starts)
+        if self._normaliser is not None:
+            arrays["returns"] = np.array(self._normaliser.returns)
         return arrays, {"numpy_stream": numpy_state, "moments": moments}
 
     def load_state(
@@ -227,6 +239,14 @@ class PPOAgent(SB3Agent):
                 index, _, moment = name.partition("/")
                 moments.setdefault(int(index), {})[moment] = tensor
         self.model.policy.load_state_dict(parameters)
+        for number, tensor in enumerate(self.model.policy.parameters()):
+            shapes = {m.shape for name, m in moments.get(number, {}).items() if name != "step"}
+            if shapes - {tensor.shape}:
+                raise ValueError(f"Adam's moments of parameter {number} have another shape")
+        self.model._last_obs = arrays["last_obs"]
+        self.model._last_episode_starts = arrays["last_starts"]
+        if self._normaliser is not None:
+            self._normaliser.returns = arrays["returns"]
         optimiser = self.model.policy.optimizer
         optimiser.load_state_dict({**optimiser.state_dict(), "state": moments})
         for name, (mean, var, count) in state["moments"].items():
@@ -246,7 +266,7 @@ class SACAgent(SB3Agent):
         self,
         params: SACParams,
         observation_space: spaces.Box,
-        action_space: spaces.Box,
+        action_space: spaces.Box | spaces.Discrete,
         seeds: Sequence[RunSeed],
     ) -> None:
         super().__init__(

@@ -21,10 +21,14 @@ class RolloutVecEnv(VecEnv):
     envs: RolloutEnvs
 
     def __init__(
-        self, observation_space: spaces.Box, action_space: spaces.Box, copies: int
+        self,
+        observation_space: spaces.Box,
+        action_space: spaces.Box | spaces.Discrete,
+        copies: int,
     ) -> None:
         # Stable-Baselines3 stores rollouts in the dtype of the space.
-        super().__init__(copies, _single(observation_space), _single(action_space))
+        actions = _single(action_space) if isinstance(action_space, spaces.Box) else action_space
+        super().__init__(copies, _single(observation_space), actions)
         self._actions: Any = None
 
     def reset(self) -> Any:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from pacebench import curricula
 from pacebench.harness.errors import UserError
@@ -209,11 +208,11 @@ def _recording() -> Iterator[tuple[str, list[Instance]]]:
     class Recording(base):  # type: ignore[misc]
         """The recorded curriculum with a memory."""
 
-        def update(self, contexts: ArrayLike, values: ArrayLike) -> curricula.UpdateRecord:
-            given = np.array(contexts, dtype=np.float64), np.array(values, dtype=np.float64)
+        def update(self, episodes: curricula.Episodes) -> curricula.UpdateRecord:
+            given = episodes.contexts.copy(), np.array(episodes.values)
             limits = float(self.threshold), self.epsilon
             instances.append(Instance(self.target, self.distribution, *given, *limits))
-            record: curricula.UpdateRecord = super().update(contexts, values)
+            record: curricula.UpdateRecord = super().update(episodes)
             return record
 
     curricula.register(name)(Recording)

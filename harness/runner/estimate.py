@@ -11,6 +11,7 @@ from time import perf_counter
 
 import numpy as np
 
+from pacebench import curricula
 from pacebench.harness.seeding import RunSeed, StudyRole
 from pacebench.harness.study.specs import Cell, CurriculumCell, EvaluationCell, PlannedRun
 
@@ -32,7 +33,7 @@ def seconds_by_cell(cells: list[list[PlannedRun]]) -> list[float]:
         updates = cell.budget / _rollout_steps(cell) / cell.schedule.every
         per_run = (
             per_step * cell.budget
-            + per_evaluation * len(cell.evaluation.steps)
+            + per_evaluation * _whole_evaluations(cell.evaluation)
             + _update_seconds(cell) * updates
         )
         seconds.append(per_run * len(runs))
@@ -42,6 +43,19 @@ def seconds_by_cell(cells: list[list[PlannedRun]]) -> list[float]:
 def available_workers() -> int:
     """Returns the number of cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _whole_evaluations(evaluation: EvaluationCell) -> float:
+    """Returns how many evaluations like that of the last point a run pays for, by episodes."""
+    from pacebench.harness.training.evaluation import SIDE_CONTEXTS
+
+    n = evaluation.contexts
+    some = evaluation.curve_contexts or n
+    side = some + 2 * min(SIDE_CONTEXTS, n)
+    before = some + (side if evaluation.detail == "full" else 0)
+    # The estimate's own evaluation leaves nothing out.
+    whole = 2 * n + 2 * min(SIDE_CONTEXTS, n)
+    return (n + side + (len(evaluation.steps) - 1) * before) / whole
 
 
 def _rollout_steps(cell: Cell) -> int:
@@ -84,12 +98,15 @@ def _update_seconds(cell: Cell) -> float:
     """Returns the median seconds of one update of the cell's curriculum."""
     from pacebench.harness.training.resolved import ResolvedCell
 
-    curriculum = ResolvedCell.of(cell).curriculum()
+    seed = RunSeed(root=cell.evaluation.root, role=StudyRole.PILOT, index=0)
+    curriculum = ResolvedCell.of(cell).curriculum(seed)
     rng = np.random.default_rng(0)
     threshold = cell.curriculum.threshold or 0.0
     seconds = []
     for _ in range(CALIBRATION_UPDATES):
         contexts = curriculum.sample(20, rng)
-        record = curriculum.update(contexts, threshold + rng.normal(1.0, 0.3, len(contexts)))
-        seconds.append(record.seconds)
+        values = threshold + rng.normal(1.0, 0.3, len(contexts))
+        episodes = curricula.Episodes.standing_in(contexts, values, curriculum.reads)
+        record = curriculum.update(episodes)
+        seconds.append(record.seconds + record.seconds_recording)
     return float(np.median(seconds))

@@ -12,7 +12,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from pacebench import curricula
 from pacebench.harness.errors import UserError
 from pacebench.harness.sb3.wrapper import KEY
-from pacebench.harness.training.scheduler import Cohort
+from pacebench.harness.training.scheduler import MEASURED, Cohort
 
 # The attribute of a model that keeps the curriculum's state; Stable-Baselines3 saves and loads it.
 _ATTRIBUTE = "curriculum_state"
@@ -59,6 +59,11 @@ class CurriculumCallback(BaseCallback):
         super().__init__(verbose)
         if episodes < 1 or every < 1 or warm_up < 0:
             raise UserError("CurriculumCallback needs episodes ≥ 1, every ≥ 1 and warm_up ≥ 0.")
+        if lacking := curriculum.reads - {"contexts", "values", *MEASURED}:
+            raise UserError(
+                f"'{curriculum.name}' reads {', '.join(sorted(lacking))} of each episode, which "
+                "CurriculumCallback cannot tell; run it in a study, or choose another curriculum."
+            )
         self.curriculum = curriculum
         self.records: list[curricula.UpdateRecord] = []
         self._every = every
@@ -97,8 +102,8 @@ class CurriculumCallback(BaseCallback):
                     "an episode ended without CurriculumWrapper knowing; put TimeLimit, and "
                     "whatever else ends episodes, inside of it."
                 )
-            episode = infos[i][KEY]
-            self._cohort.end(self._slots[i], episode["context"], episode["value"])
+            context, discounted_return, measured = infos[i][KEY]
+            self._cohort.end(self._slots[i], context, discounted_return, **measured)
             self._slots[i] = self._cohort.begin()
         return True
 
@@ -114,7 +119,8 @@ class CurriculumCallback(BaseCallback):
         self._keep()
 
     def _update(self) -> None:
-        record = self.curriculum.update(self._cohort.contexts, self._cohort.values)
+        values = self._cohort.columns["discounted_returns"]
+        record = self.curriculum.update(self._cohort.episodes(self.curriculum.reads, values=values))
         self.records.append(record)
         for name, value in record.to_dict().items():
             if isinstance(value, int | float):

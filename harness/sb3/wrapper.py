@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from pacebench import curricula
 from pacebench.harness.errors import UserError
 
-# Where the last `info` of an episode tells its context and its value.
+# Where the last `info` of an episode tells its context, its value and what else was measured.
 KEY = "curriculum_episode"
 # Steps after which two contexts are to have made a difference; most make it at the first.
 _PROBES = (1, 100)
@@ -56,7 +56,7 @@ class CurriculumWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         self.gamma = float(found)
         self._curriculum = copy.deepcopy(curriculum)
         self._rng: np.random.Generator | None = None
-        self._return, self._discount = 0.0, 1.0
+        self._begin()
         self._context = np.zeros(curriculum.dim)
         self._bounds = bounds or curriculum.bounds or (-np.inf, np.inf)
         self._unchecked = check
@@ -83,7 +83,7 @@ class CurriculumWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         if "context" not in options:
             options["context"] = self._curriculum.sample(1, self._rng)[0]
         self._context = np.asarray(options["context"], dtype=np.float64)
-        self._return, self._discount = 0.0, 1.0
+        self._begin()
         options["context"] = np.clip(self._context, *self._bounds)
         return self.env.reset(seed=seed, options=options)
 
@@ -92,9 +92,20 @@ class CurriculumWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
         obs, reward, terminated, truncated, info = self.env.step(action)
         self._return += self._discount * float(reward)
         self._discount *= self.gamma
+        self._undiscounted += float(reward)
+        self._length += 1
         if terminated or truncated:
-            info = {**info, KEY: {"context": self._context, "value": self._return}}
+            solved = info.get("success", info.get("is_success", False))
+            measured = {
+                "returns": self._undiscounted,
+                "success": float(solved),
+                "lengths": self._length,
+            }
+            info = {**info, KEY: (self._context, self._return, measured)}
         return obs, reward, terminated, truncated, info
+
+    def _begin(self) -> None:
+        self._return, self._discount, self._undiscounted, self._length = 0.0, 1.0, 0.0, 0
 
     def follow_curriculum(self, state: dict[str, Any]) -> None:
         """Takes over the state of the callback's curriculum."""
@@ -106,8 +117,9 @@ class CurriculumWrapper(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def _check(self) -> None:
         """Refuses an environment in which two contexts make no difference."""
+        rng = np.random.default_rng(0)
         now, target = self._curriculum.distribution, self._curriculum.target
-        contexts = [now.mean, target.mean, now.mean + 2 * now.std]
+        contexts = [*now.sample(2, rng), *target.sample(1, rng)]
         for steps in _PROBES:
             first, *others = (self._play(context, steps) for context in contexts)
             if not all(data_equivalence(first, other) for other in others):

@@ -13,6 +13,8 @@ from pydantic import ValidationError
 
 from pacebench import curricula, envs
 from pacebench.harness import learners
+from pacebench.harness.study.construct import make_curriculum
+from pacebench.harness.study.expand import resolve_curriculum
 from pacebench.harness.study.models import (
     CurriculumEntry,
     Evaluation,
@@ -24,10 +26,34 @@ from pacebench.harness.study.models import (
     changed_learner,
 )
 from pacebench.harness.study.yaml_nodes import KeyPath
-from pacebench.registry import UnknownNameError
+from pacebench.registry import UnknownNameError, UserMistakeError
 
 # With fewer pairs the signed-rank test cannot reach the pruner's threshold of 0.1 with a margin.
 _WILCOXON_SEEDS = 5
+
+
+# What training tells of every episode, whatever the learner; a critic adds the rest.
+_ALWAYS_FED = {"contexts", "values", "returns", "discounted_returns", "success", "lengths"}
+_CRITIC_FEEDS = {"start_values", "value_errors"}
+
+
+def unfed(
+    kind: type[curricula.Curriculum], learner: type[learners.Learner], options: dict[str, Any]
+) -> str:
+    """Returns the sentence about what a curriculum needs and a learner cannot do, or nothing."""
+    for ability in sorted(kind.asks(options)):
+        if not getattr(learner.capabilities, ability, False):
+            return (
+                f"'{kind.name}' with these options needs a learner with {ability}, and "
+                f"'{learner.name}' has none; change the options or the learner."
+            )
+    fed = _ALWAYS_FED | (_CRITIC_FEEDS if learner.capabilities.critic else set())
+    if lacking := sorted(kind.reads - fed):
+        return (
+            f"'{kind.name}' reads {', '.join(lacking)} of each episode, which learner "
+            f"'{learner.name}' cannot tell; use a learner with a critic of states."
+        )
+    return ""
 
 
 @dataclass(frozen=True)
@@ -45,14 +71,22 @@ def check_parts(parts: Mapping[str, Any]) -> list[Finding]:
     setups: Sequence[str] = parts.get("setups") or ()
     findings += _curricula(entries, setups)
     findings += _setups(setups)
+    if "seeds" in parts and setups:
+        for name in parts["seeds"].at_most:
+            if name not in setups:
+                text = "is not among the study's setups; remove it."
+                findings.append(Finding(("seeds", "at_most", name), text))
     if "learner" in parts:
         here: KeyPath = ("learner",)
         findings += _learner(parts["learner"], here, setups, parts.get("budget"))
         for i, entry in enumerate(entries):
-            if entry is not None and entry.learner is not None:
+            if entry is None:
+                continue
+            changed = changed_learner(parts["learner"], entry.learner)
+            if entry.learner is not None:
                 here = ("curricula", i, "learner")
-                changed = changed_learner(parts["learner"], entry.learner)
                 findings += _learner(changed, here, setups, parts.get("budget"))
+            findings += _fed(entry, changed, ("curricula", i, "name"))
     if "evaluation" in parts and "budget" in parts:
         findings += _evaluation(parts["evaluation"], parts["budget"])
     if "schedule" in parts and parts["schedule"].value_signal == "critic":
@@ -92,20 +126,27 @@ def _curriculum(entry: CurriculumEntry, path: KeyPath, setups: Sequence[str]) ->
             yield Finding((*path, "per_setup", name), "is not among the study's setups; remove it.")
     places: list[tuple[KeyPath, CurriculumEntry | SetupChange]] = [(path, entry)]
     places += [((*path, "per_setup", name), part) for name, part in entry.per_setup.items()]
-    for place, given in places:
-        yield from _parameters(kind, given, place)
+    found = [mistake for place, given in places for mistake in _parameters(kind, given, place)]
+    yield from found or _construction(entry, path, setups)
 
 
 def _parameters(
     kind: type[curricula.Curriculum], given: CurriculumEntry | SetupChange, path: KeyPath
 ) -> Iterator[Finding]:
-    known = kind.options()
+    known = [*kind.options(), *(["fit"] if kind.capabilities.needs_gaussian else [])]
     for option in given.options:
         if option not in known:
             yield Finding(
                 (*path, "options", option),
                 f"'{kind.name}' has no such option; it has: {', '.join(known) or 'none'}.",
             )
+    if not kind.capabilities.self_paced:
+        for parameter in ("epsilon", "threshold"):
+            if getattr(given, parameter) is not None:
+                yield Finding(
+                    (*path, parameter),
+                    f"'{kind.name}' does not pace itself and would ignore it; remove it.",
+                )
     limit = kind.requires_epsilon_below
     if limit is not None and given.epsilon is not None and given.epsilon >= limit:
         yield Finding(
@@ -113,6 +154,20 @@ def _parameters(
             f"must be below {limit:g} for '{kind.name}' (θ would not stay positive), "
             f"not {given.epsilon:g}.",
         )
+
+
+def _construction(entry: CurriculumEntry, path: KeyPath, setups: Sequence[str]) -> list[Finding]:
+    """Makes the curriculum on every setup: what only its own code knows is found here."""
+    for name in (name for name in setups if name in envs.names()):
+        place = (*path, "per_setup", name) if name in entry.per_setup else path
+        try:
+            make_curriculum(resolve_curriculum(entry, name), envs.setup(name))
+        except UserMistakeError as error:
+            return [Finding(place, str(error))]
+        except Exception as error:  # noqa: BLE001 - an outside package may fail in any way
+            said = f"{type(error).__name__}: {error}"
+            return [Finding(place, f"'{entry.name}' cannot be made on '{name}' ({said}).")]
+    return []
 
 
 def _setups(setups: Sequence[str]) -> Iterator[Finding]:
@@ -150,6 +205,17 @@ def _learner(
                 f"{budget:,} steps are fewer than one rollout of '{entry.name}' on '{name}' "
                 f"({rollout:,}); raise the budget.",
             )
+
+
+def _fed(entry: CurriculumEntry, learner: LearnerEntry, path: KeyPath) -> Iterator[Finding]:
+    try:
+        kind, taught = curricula.get(entry.name), learners.get(learner.name)
+    except LookupError:
+        return
+    for options in (entry.options, *(part.options for part in entry.per_setup.values())):
+        if sentence := unfed(kind, taught, options):
+            yield Finding(path, sentence)
+            return
 
 
 def _evaluation(evaluation: Evaluation, budget: int) -> Iterator[Finding]:

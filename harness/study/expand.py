@@ -11,6 +11,7 @@ from pacebench.harness.study.specs import (
     Cell,
     CurriculumCell,
     EvaluationCell,
+    EvaluationDetail,
     LearnerCell,
     PlannedRun,
 )
@@ -34,7 +35,7 @@ def expand(study: Study, counts: Counts | None = None) -> list[PlannedRun]:
         # Every method gets the same seeds.
         seeds = [
             RunSeed(root=study.seeds.root, role=StudyRole.EVALUATE, setup=setup, index=i)
-            for i in range(study.seeds.count)
+            for i in range(study.seeds.most(setup))
         ]
         for entry in study.curricula:
             cell = resolve_cell(study, entry, setup)
@@ -49,7 +50,7 @@ def resolve_cell(study: Study, entry: CurriculumEntry, setup: str) -> Cell:
     learner = learners.get(chosen.name)
     params = learner.Params.model_validate({**learner.defaults(setup), **chosen.params})
     return Cell(
-        curriculum=_resolve_curriculum(entry, setup),
+        curriculum=resolve_curriculum(entry, setup),
         setup=setup,
         setup_digest=setup_digest(setup),
         learner=LearnerCell(name=chosen.name, params=params.model_dump(mode="json")),
@@ -59,21 +60,23 @@ def resolve_cell(study: Study, entry: CurriculumEntry, setup: str) -> Cell:
             steps=study.evaluation_steps(),
             contexts=study.evaluation.contexts,
             root=study.seeds.root,
+            **study.evaluation.model_dump(include=set(EvaluationDetail.model_fields)),
         ),
         versions=versions(entry.name, setup, chosen.name),
     )
 
 
-def _resolve_curriculum(entry: CurriculumEntry, setup: str) -> CurriculumCell:
+def resolve_curriculum(entry: CurriculumEntry, setup: str) -> CurriculumCell:
+    """Returns a study's curriculum on one setup with every default filled in."""
     kind = curricula.get(entry.name)
-    # A control that ignores ε and V₋ must not get a new run id when they change.
-    paced = kind.capabilities.self_paced
+    # What ignores ε or V₋ must not get a new run id when they change.
+    said = kind.capabilities
     given = entry.on(setup)
     epsilon = DEFAULT_EPSILON if given.epsilon is None else given.epsilon
     threshold = envs.setup(setup).threshold if given.threshold is None else given.threshold
     return CurriculumCell(
         name=entry.name,
-        epsilon=epsilon if paced else None,
-        threshold=threshold if paced else None,
+        epsilon=epsilon if said.has_budget else None,
+        threshold=threshold if said.self_paced else None,
         options={name: option.default for name, option in kind.options().items()} | given.options,
     )

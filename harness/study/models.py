@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from pacebench.harness.study.specs import Frozen, ScheduleCell, Value
+from pacebench.harness.study.specs import EvaluationDetail, Frozen, ScheduleCell, Value
 
 # A study's name is a folder under results/: no separators, no dots in front, nothing to escape by.
 Name = Annotated[
@@ -132,6 +132,11 @@ class Seeds(Frozen):
     start: int | None = Field(None, ge=1, description="Seeds of every cell to begin with.")
     step: int | None = Field(None, ge=1, description="Seeds added at a time (default: `start`).")
     root: Seed = Field(0, description="Root seed; every stream of the study is spawned from it.")
+    at_most: dict[str, Annotated[int, Field(ge=1)]] = Field(
+        default_factory=dict,
+        description="Fewer seeds on setups whose runs cost more, by setup.",
+        exclude_if=lambda limits: not limits,  # plans from before it say nothing of it
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -154,7 +159,16 @@ class Seeds(Frozen):
             raise ValueError("'start' must not exceed 'max'; lower it")
         if self.start is not None and self.step is None:
             object.__setattr__(self, "step", self.start)
+        for setup, most in self.at_most.items():
+            if not (self.start or 1) <= most <= self.count:
+                raise ValueError(
+                    f"at_most: {setup}: must lie between 'start' and 'max'; it is {most}"
+                )
         return self
+
+    def most(self, setup: str) -> int:
+        """Returns how many seeds a cell of a setup has, or of an adaptive study may have."""
+        return self.at_most.get(setup, self.count)
 
     @property
     def adaptive(self) -> bool:
@@ -162,7 +176,7 @@ class Seeds(Frozen):
         return self.start is not None
 
 
-class Evaluation(Frozen):
+class Evaluation(EvaluationDetail):
     """When and on what the policies are evaluated."""
 
     points: int = Field(
@@ -179,6 +193,8 @@ class Evaluation(Frozen):
     def _ascending(self) -> Evaluation:
         if self.steps is not None and list(self.steps) != sorted(set(self.steps)):
             raise ValueError("steps must ascend without repetition; sort them")
+        if self.curve_contexts is not None and self.curve_contexts > self.contexts:
+            raise ValueError("curve_contexts must not exceed contexts; lower it")
         return self
 
 
@@ -241,6 +257,13 @@ class Statistics(Frozen):
         if not isinstance(data, dict):
             return data
         return {k: v for k, v in data.items() if k not in ("secondary", "looks", "paired")}
+
+    @model_validator(mode="after")
+    def _some_weight(self) -> Statistics:
+        said = self.comparisons
+        if not isinstance(said, str) and said and not any(pair.weight for pair in said):
+            raise ValueError("the weights of the comparisons sum to 0; give one of them a share")
+        return self
 
 
 class Range(Frozen):

@@ -75,8 +75,7 @@ def known_parameters(name: str) -> list[str]:
     """Returns what can be searched of a curriculum."""
     kind = curricula.get(name)
     found = list(kind.options())
-    if kind.capabilities.self_paced:
-        found = ["epsilon", "threshold", *found]
+    found = [*_paced(kind), *found]
     if "std_floor" in found:
         found.append(STD_FLOOR_RATIO)
     return found
@@ -93,9 +92,8 @@ def space_of(study: Study, entry: CurriculumEntry, setup: str) -> Space:
     if declared:
         return dict(declared)
     kind = curricula.get(entry.name)
-    space: Space = {}
-    if kind.capabilities.self_paced:
-        space = {"epsilon": EPSILON, "threshold": THRESHOLD}
+    space: Space = {**_paced(kind)}
+    space |= {name: Range(**searched._asdict()) for name, searched in kind.search.items()}
     if "std_floor" in kind.options():
         space[STD_FLOOR_RATIO] = Range(low=1.0, high=30.0, log=True)
     if "updates" in kind.options():
@@ -107,6 +105,13 @@ def space_of(study: Study, entry: CurriculumEntry, setup: str) -> Space:
             f"tuning.space.{entry.shown}."
         )
     return space
+
+
+def _paced(kind: type[curricula.Curriculum]) -> dict[str, Range]:
+    """Returns the parameters of pacing that a curriculum has."""
+    said = kind.capabilities
+    found = {"epsilon": EPSILON} if said.has_budget else {}
+    return {**found, "threshold": THRESHOLD} if said.self_paced else found
 
 
 def policy_updates(study: Study, entry: CurriculumEntry, setup: str) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from pacebench.harness.seeding import RunSeed
 
@@ -26,6 +26,38 @@ class Frozen(BaseModel):
     """A record that is validated once, never changes, and refuses keys it does not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class EvaluationDetail(Frozen):
+    """How much is evaluated beyond what claims need; says nothing where it is as usual.
+
+    So studies and cells from before there was a choice keep their digests and run ids: the episodes
+    that are scored are the same ones.
+
+    Attributes:
+        curve_contexts: How many of the target contexts, the first ones, are played at the points
+            before the last, and by the stochastic policy; all of them if None.
+        detail: `final` plays the stochastic policy and the initial and current distributions at
+            the last point alone, `full` at every point.
+    """
+
+    curve_contexts: int | None = Field(
+        None,
+        ge=1,
+        description="Target contexts, the first of the list, at the points before the last and for "
+        "the stochastic policy (default: all).",
+    )
+    detail: Literal["final", "full"] = Field(
+        "final",
+        description="Whether the stochastic policy and the initial and current distributions are "
+        "evaluated at the last point or at every one.",
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = dump(self)
+        usual = {name: field.default for name, field in EvaluationDetail.model_fields.items()}
+        return {k: v for k, v in data.items() if k not in usual or v != usual[k]}
 
 
 class CurriculumCell(Frozen):
@@ -53,15 +85,24 @@ class ScheduleCell(Frozen):
         min_episodes: Episodes of an update's cohort, or one per copy where there are more copies;
             the update waits until the last of them has ended.
         value_signal: Realised discounted return, or the critic at the initial observation.
+        record_every: Updates between two whose divergences and distance to the target are recorded;
+            0 for none.
     """
 
     every: int = Field(default=1, ge=1)
     warm_up: int = Field(default=0, ge=0)
     min_episodes: int = Field(default=10, ge=1)
     value_signal: ValueSignal = "return"
+    record_every: int = Field(default=1, ge=0)
+
+    @model_serializer(mode="wrap")
+    def _unthinned(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leaves out the usual `record_every`, which cells from before it do not mention."""
+        data: dict[str, Any] = handler(self)
+        return {k: v for k, v in data.items() if k != "record_every" or v != 1}
 
 
-class EvaluationCell(Frozen):
+class EvaluationCell(EvaluationDetail):
     """The frozen evaluation: where on the step axis, on how many held-out contexts.
 
     Attributes:

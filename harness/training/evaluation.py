@@ -14,21 +14,16 @@ from pacebench.envs.arrays import Floats
 from pacebench.harness.learners.base import Agents
 from pacebench.harness.records import EVALUATION_COLUMNS
 from pacebench.harness.seeding import RunRole, RunSeed, StudyRole, study_sequence
+from pacebench.harness.study.construct import distributions
 from pacebench.harness.study.specs import EvaluationCell
-from pacebench.harness.training.non_finite import zero_non_finite
+from pacebench.harness.training.slices import play_slice
 
 # Children of the study's EPISODES stream.
 _TARGET, _INITIAL, _EPISODES = 0, 1, 2
 # The initial and the current distribution are watched, not scored: fewer episodes will do.
 SIDE_CONTEXTS = 20
-
-
-def distributions(setup: envs.Setup) -> tuple[curricula.Gaussian, curricula.Gaussian]:
-    """Returns the target and the initial distribution of a setup."""
-    return (
-        curricula.Gaussian(setup.target_mean, setup.target_variance),
-        curricula.Gaussian(setup.initial_mean, setup.initial_variance),
-    )
+# Episodes played at once: bounds the memory of an evaluation, whatever the study asks for.
+MAX_COPIES = 1024
 
 
 def held_out_contexts(
@@ -84,25 +79,15 @@ class Evaluator:
     The environment streams belong to the study and are indexed by context, so all methods and all
     seeds face the same contexts with the same episode seeds. The noise of stochastic policies and
     the contexts of the current distribution come from the run's own evaluation stream, anew for
-    each point of the grid.
+    each point of the grid. What an episode comes to does not depend on those played beside it.
     """
 
     def __init__(
         self, setup: envs.Setup, evaluation: EvaluationCell, seeds: Sequence[RunSeed]
     ) -> None:
-        self.setup, self.seeds = setup, seeds
+        self.setup, self.evaluation, self.seeds = setup, evaluation, seeds
         self._target = held_out_contexts(setup, evaluation, "target")
         self._initial = held_out_contexts(setup, evaluation, "initial")
-        n, side = len(self._target), len(self._initial)
-        # Columns that tell the M episodes of a seed apart: four blocks, one after the other.
-        self._labels: dict[str, list[Any]] = {
-            "distribution": ["target"] * 2 * n + ["initial"] * side + ["current"] * side,
-            "policy": ["deterministic"] * n + ["stochastic"] * n + ["deterministic"] * 2 * side,
-            "context": [*range(n), *range(n), *range(side), *range(side)],
-        }
-        self._stochastic = slice(n, 2 * n)
-        # Episode i of a block has seed i, whichever block it is in.
-        self._episode_seeds = [_episode_seed(evaluation, i) for i in self._labels["context"]]
 
     def evaluate(
         self,
@@ -111,73 +96,83 @@ class Evaluator:
         point: int,
         step: int,
         rows: Sequence[int],
+        *,
+        last: bool = True,
     ) -> EvaluationResult:
-        """Plays every episode once.
+        """Plays every episode of one point of the grid.
 
         Args:
             agents: The agents.
             current: Each seed's curriculum, for its current distribution.
             point: Number of the point on the grid.
             step: The point of the grid, in environment steps.
-            rows: Seeds to report on; the others' episodes are played and dropped.
+            rows: Positions of the seeds to evaluate.
+            last: Whether it is the last point. Before, unless the study asks for all, only what is
+                scored is played: the deterministic policy in target contexts.
         """
-        count, m = agents.count, len(self._episode_seeds)
-        total = count * m
-        rngs = [seed.generator(RunRole.EVALUATION, point) for seed in self.seeds]
-        drawn = [c.sample(len(self._initial), rng) for c, rng in zip(current, rngs, strict=True)]
-        contexts = np.concatenate(
-            [part for own in drawn for part in (self._target, self._target, self._initial, own)]
-        )
-        # Copies that are done begin again, unrecorded, until the last one is done.
-        env = envs.make_batch(
-            self.setup, total, self._episode_seeds * count, lambda done: contexts[done]
-        )
-        obs = env.reset(contexts)
-        noise = np.zeros((count, m, *env.action_space.shape))
-        returns, discounted, discount = np.zeros(total), np.zeros(total), 1.0
-        success, length = np.zeros(total, dtype=np.bool_), np.zeros(total, dtype=np.int64)
-        running = np.ones(total, dtype=np.bool_)
-        broken: dict[int, str] = {}
-
-        def check(what: str, array: Floats) -> None:
-            for i in zero_non_finite(array):
-                if running[i]:
-                    broken.setdefault(i // m, f"An evaluation met a non-finite {what}.")
-
-        while running.any():
-            for own, rng in zip(noise, rngs, strict=True):
-                own[self._stochastic] = rng.standard_normal(own[self._stochastic].shape)
-            actions = agents.act(obs.reshape(count, m, -1), noise).reshape(total, -1)
-            check("action", actions)
-            obs, reward, terminated, truncated, info = env.step(actions)
-            check("reward", reward)
-            returns[running] += reward[running]
-            discounted[running] += discount * reward[running]
-            discount *= self.setup.gamma
-            length[running] += 1
-            ended = running & (terminated | truncated)
-            success[ended] = info["success"][ended]
-            running &= ~ended
-            check("observation", obs)
-            if ended.any():
-                env.dismiss(np.flatnonzero(ended))
-        env.close()
-        measured = {
-            "return": returns,
-            "discounted_return": discounted,
-            "success": success,
-            "length": length,
+        some = self._target[: self.evaluation.curve_contexts]
+        target = self._target if last else some
+        blocks = [("target", "deterministic", len(target))]
+        contexts = [[target] for _ in rows]
+        if last or self.evaluation.detail == "full":
+            side = len(self._initial)
+            blocks += [
+                ("target", "stochastic", len(some)),
+                ("initial", "deterministic", side),
+                ("current", "deterministic", side),
+            ]
+            for k, own in zip(rows, contexts, strict=True):
+                rng = self.seeds[k].generator(RunRole.EVALUATION, point)
+                own += [some, self._initial, current[k].sample(side, rng)]
+        labels: dict[str, list[Any]] = {
+            "distribution": [name for name, _, n in blocks for _ in range(n)],
+            "policy": [policy for _, policy, n in blocks for _ in range(n)],
+            # Episode i of a block has seed i, whichever block it is in.
+            "context": [i for _, _, n in blocks for i in range(n)],
         }
+        stacked = np.stack([np.concatenate(own) for own in contexts])
+        slices = [
+            play_slice(
+                self.setup,
+                agents,
+                rows,
+                stacked[:, part],
+                [_episode_seed(self.evaluation, i) for i in labels["context"][part]],
+                self._streams(rows, point, labels["policy"][part], labels["context"][part]),
+            )
+            for part in _parts(stacked.shape[1], max(1, MAX_COPIES // len(rows)))
+        ]
+        measured = {
+            name: np.concatenate([played.measured[name] for played in slices], axis=1)
+            for name in slices[0].measured
+        }
+        broken = {k: reason for played in reversed(slices) for k, reason in played.broken.items()}
         columns = {
             k: {
-                "step": [step] * m,
-                **self._labels,
-                **{name: column[k * m : (k + 1) * m].tolist() for name, column in measured.items()},
+                "step": [step] * stacked.shape[1],
+                **labels,
+                **{name: column[i].tolist() for name, column in measured.items()},
             }
-            for k in rows
+            for i, k in enumerate(rows)
             if k not in broken
         }
-        return EvaluationResult(columns, {k: broken[k] for k in rows if k in broken})
+        return EvaluationResult(columns, broken)
+
+    def _streams(
+        self, rows: Sequence[int], point: int, policies: list[str], contexts: list[int]
+    ) -> list[np.random.Generator | None]:
+        """Returns what the policies of a slice draw from, agent by agent."""
+        return [
+            self.seeds[k].generator(RunRole.EVALUATION, point, i)
+            if policy == "stochastic"
+            else None
+            for k in rows
+            for policy, i in zip(policies, contexts, strict=True)
+        ]
+
+
+def _parts(total: int, size: int) -> list[slice]:
+    return [slice(start, min(start + size, total)) for start in range(0, total, size)]
 
 
 def _episode_seed(evaluation: EvaluationCell, index: int) -> np.random.SeedSequence:

@@ -77,8 +77,8 @@ class SearchRecord(Frozen):
     Attributes:
         space: What was searched, as JSON.
         budget: Environment steps that each search was given.
-        importance: How much of the scores' variation each parameter explains; empty where there
-            are too few trials to say.
+        importance: How much each parameter matters for being among the best trials, not how much
+            variance it explains; empty where there are too few trials to say.
         candidates: The best configurations on fresh seeds, best of the search first, and the
             study's own configuration last.
         chosen: Number of the chosen trial.

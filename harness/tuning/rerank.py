@@ -108,7 +108,11 @@ def _candidate(search: Search, trial: TrialRecord | None, runs: list[PlannedRun]
 
 
 def _importance(study: OptunaStudy, complete: int) -> dict[str, float]:
-    """Returns the share of the scores' variation that PED-ANOVA gives each parameter."""
+    """Returns how much each parameter matters for being among the best trials, by PED-ANOVA.
+
+    The shares say what tells the best tenth of the trials from the others; they do not say how
+    much of the scores' variance a parameter explains.
+    """
     if complete < _LEAST_FOR_IMPORTANCE:
         return {}
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances

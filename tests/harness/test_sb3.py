@@ -76,9 +76,9 @@ def test_values_are_the_discounted_returns_of_the_cohort(monkeypatch: pytest.Mon
     given: list[tuple[Any, Any, int]] = []
     update = curriculum.update
 
-    def watched(contexts: Any, values: Any) -> Any:
-        given.append((contexts.copy(), values.copy(), curriculum.updates))
-        return update(contexts, values)
+    def watched(episodes: curricula.Episodes) -> Any:
+        given.append((episodes.contexts.copy(), np.array(episodes.values), curriculum.updates))
+        return update(episodes)
 
     drawn: dict[int, set[tuple[float, ...]]] = {}
     sample = type(curriculum).sample

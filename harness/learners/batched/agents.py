@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from pacebench.envs.arrays import Bools, Floats
 from pacebench.harness.learners import limits
-from pacebench.harness.learners.base import Floats32, RolloutEnvs
+from pacebench.harness.learners.base import Floats32, RolloutEnvs, noise_width
 from pacebench.harness.learners.batched.gae import advantages
+from pacebench.harness.learners.batched.heads import head_of
 from pacebench.harness.learners.batched.network import Layout, StackedPolicy
 from pacebench.harness.learners.batched.normalise import Normaliser
-from pacebench.harness.learners.batched.update import HALF_LOG_2PI, Rollout, Updater
+from pacebench.harness.learners.batched.update import Rollout, Updater
 from pacebench.harness.learners.clock import Clock
 from pacebench.harness.learners.ppo import PPOParams
 from pacebench.harness.seeding import RunRole, RunSeed
@@ -28,28 +29,29 @@ class BatchedPPO:
         self,
         params: PPOParams,
         observation_space: spaces.Box,
-        action_space: spaces.Box,
+        action_space: spaces.Box | spaces.Discrete,
         seeds: Sequence[RunSeed],
     ) -> None:
         self.params, self.count = params, len(seeds)
         self.diverged: dict[int, str] = {}
-        d, a = int(observation_space.shape[0]), int(action_space.shape[0])
-        self._low, self._high = action_space.low, action_space.high
-        self._policy = StackedPolicy(Layout(d, a, params.net_arch), self.count, params.activation)
+        d, width = int(observation_space.shape[0]), noise_width(action_space)
+        layout = Layout(d, width, params.net_arch, isinstance(action_space, spaces.Discrete))
+        self._policy = StackedPolicy(layout, self.count, params.activation)
+        self._head = head_of(action_space, self._policy)
         for k, seed in enumerate(seeds):
             self._policy.initialise(
                 k, seed.sequence(RunRole.INIT), params.ortho_init, params.log_std_init
             )
-        self.updater = Updater(self._policy, params)
+        self.updater = Updater(self._policy, self._head, params)
         self._noise_rngs = [seed.generator(RunRole.POLICY) for seed in seeds]
         self._order_rngs = [seed.generator(RunRole.MINIBATCH) for seed in seeds]
         self.normaliser = Normaliser(params, self.count, d)
         self._alive = np.ones(self.count, dtype=np.bool_)
-        n, steps = params.n_envs, params.n_steps
+        n, steps, a = params.n_envs, params.n_steps, self._head.columns
         # Copy-major like Stable-Baselines3's flattened buffer: transition i is copy i // n_steps.
         self._packed = np.zeros((self.count, n, steps, d + a + 4), np.float32)
         self._rollout = Rollout(self._packed.reshape(self.count, n * steps, -1), d, a)
-        self._noise = np.zeros((steps, self.count, n, a), np.float32)
+        self._noise = np.zeros((steps, self.count, n, width), np.float32)
         self._rewards = np.zeros((steps, self.count, n), np.float32)
         self._done = np.zeros((steps, self.count, n), dtype=np.bool_)
 
@@ -76,25 +78,23 @@ class BatchedPPO:
         if envs.restarted:
             self.normaliser.restart(envs.restarted, envs.obs[envs.restarted])
             envs.restarted = []
-        with np.errstate(over="ignore"):
-            std = np.exp(self._policy.log_std)[:, None]
+        self._head.begin(self._noise)
         scale_obs = self.normaliser.scale_obs
         obs = scale_obs(envs.obs)
         # Time, copies (S, n) and last observations (S, n, observation) of truncated episodes.
         self._truncations: list[tuple[int, Bools, Floats32]] = []
         for t in range(self.params.n_steps):
-            action = self._policy.actor(obs)
-            with np.errstate(invalid="ignore"):
-                action += std * self._noise[t]
-            if not np.isfinite(action).all():
+            scores = self._head.scores(self._policy.actor(obs), t)
+            if not np.isfinite(scores).all():
                 # The environment would refuse them.
-                for k in np.flatnonzero(~np.isfinite(action).all(axis=(1, 2))).tolist():
+                for k in np.flatnonzero(~np.isfinite(scores).all(axis=(1, 2))).tolist():
                     self._mark_diverged(k, "An action of the policy was not finite.")
-                    action[k] = 0.0
+                    scores[k] = 0.0
+            action = self._head.choose(scores)
             now = self._packed[:, :, t]
             now[..., :d] = obs
             now[..., d : d + a] = action
-            step = envs.step(action)
+            step = envs.step(self._head.for_env(action))
             self.normaliser.observe(step.obs)
             obs = scale_obs(step.obs)
             done = np.logical_or(step.terminated, step.truncated, out=self._done[t])
@@ -113,8 +113,7 @@ class BatchedPPO:
         last_values = self._policy.critic(last).copy()
         self._bootstrap()
         gained = advantages(self._rewards, values, last_values, self._done, p.gamma, p.gae_lambda)
-        constant = (self._policy.log_std + HALF_LOG_2PI).sum(axis=1)
-        log_prob = np.float32(-0.5) * np.square(self._noise).sum(axis=3) - constant[:, None]
+        log_prob = self._head.rollout_log_prob()
         for i, column in enumerate((log_prob, gained, gained + values, values)):
             self._packed[..., d + a + i] = np.moveaxis(column, 0, 2)
 
@@ -134,12 +133,9 @@ class BatchedPPO:
                 self._rewards[t, k, cut] += gamma * values[start:stop]
                 start = stop
 
-    def act(self, obs: Floats, noise: Floats) -> Floats:
-        """Returns actions (S, M, action), clipped to the action space."""
-        mean = self._policy.actor(self.normaliser.scale_obs(obs))
-        action = mean + np.exp(self._policy.log_std)[:, None] * noise.astype(np.float32)
-        clipped: Floats = np.clip(action, self._low, self._high).astype(np.float64)
-        return clipped
+    def act(self, obs: Floats, noise: Floats) -> NDArray[Any]:
+        """Returns actions (S, M, …) inside the action space."""
+        return self._head.act(self._policy.actor(self.normaliser.scale_obs(obs)), noise)
 
     def values(self, agent: int, obs: Floats) -> Floats:
         """Returns the critic's values (M,), on the scale of the environment's rewards."""
@@ -186,7 +182,7 @@ class BatchedPPO:
         self._policy.params[agent].numpy()[:] = arrays["params"]
         for moment, name in zip(self.updater.moments, ("adam_first", "adam_second"), strict=True):
             moment[agent].numpy()[:] = arrays[name]
-        self.updater.steps[agent].fill_(state["adam_steps"])
+        self.updater.steps[agent] = state["adam_steps"]
         self._noise_rngs[agent].bit_generator.state = state["noise_rng"]
         self._order_rngs[agent].bit_generator.state = state["order_rng"]
         self.normaliser.load(agent, state["moments"])

@@ -13,9 +13,7 @@ from pacebench.harness.learners.base import Floats32
 
 # Rows of the flat tensor start on a cache line: 16 numbers of 4 bytes.
 _LINE = 16
-# Indices into the parameters (S, 2, …) of one layer: of all networks, all actors, all critics.
-_Index = tuple[int | slice, ...]
-_BOTH, _ACTORS, _CRITICS = (slice(None),), (slice(None), 0), (slice(None), 1)
+_ZERO, _ONE = np.float32(0.0), np.float32(1.0)
 
 
 @dataclass(frozen=True)
@@ -28,13 +26,15 @@ class Layout:
 
     Attributes:
         observation: Dimension of the observation.
-        action: Dimension of the action.
+        action: Dimension of the action, or the number of discrete ones.
         hidden: Widths of the hidden layers, of the actor and of the critic alike.
+        discrete: Whether actions are discrete; the log standard deviation then stays unused.
     """
 
     observation: int
     action: int
     hidden: tuple[int, ...]
+    discrete: bool = False
 
     @property
     def widths(self) -> tuple[int, ...]:
@@ -66,31 +66,36 @@ class Layout:
 
 
 class StackedPolicy:
-    """S Gaussian policies with state-independent spread, and their critics.
+    """The networks of S policies and their critics; a policy's spread does not depend on the state.
 
-    `forward` keeps what `backward` needs; both write into buffers that are allocated once per
-    batch shape.
+    `forward` keeps what `backward` needs; both write into buffers that are allocated, and viewed as
+    the products want them, once per batch size: with one agent such things cost as much as the
+    arithmetic.
 
     Attributes:
         params: The flat parameters (S, P), a PyTorch tensor that shares its memory with `weights`,
             `biases` and `log_std`.
         grads: Gradients, likewise.
-        rows: The rows of `params`, one leaf tensor per agent, for the optimiser.
     """
 
     def __init__(self, layout: Layout, agents: int, activation: Literal["tanh", "relu"]) -> None:
         self.layout, self.agents, self.activation = layout, agents, activation
         self.params = torch.zeros(agents, layout.size)
         self.grads = torch.zeros(agents, layout.size)
-        self.rows = list(self.params)
-        self.grad_rows = list(self.grads)
         views = layout.views(self.params.numpy())
         self.weights, self.biases, self.log_std = views[:-1:2], views[1:-1:2], views[-1]
         grads = layout.views(self.grads.numpy())
         self._grad_weights, self._grad_biases = grads[:-1:2], grads[1:-1:2]
         self.grad_log_std = grads[-1]
-        self._buffers: dict[tuple[str, int, tuple[int, ...]], Floats32] = {}
-        self._inputs: list[Floats32] = []
+        # Weight and bias per layer of all networks, all actors, all critics.
+        both = list(zip(self.weights, self.biases, strict=True))
+        self._layers = {"both": both}
+        self._layers |= {
+            name: [(weight[:, net], bias[:, net]) for weight, bias in both]
+            for net, name in enumerate(("actors", "critics"))
+        }
+        self._transposed = [weight.swapaxes(2, 3) for weight in self.weights]
+        self._workspaces: dict[tuple[str, int], _Workspace] = {}
 
     def initialise(
         self, agent: int, seed: np.random.SeedSequence, ortho: bool, log_std: float
@@ -134,84 +139,96 @@ class StackedPolicy:
                 used = 1 if (net, i) == (1, last) else w.shape[3]
                 named[f"{name}.weight"] = w[agent, net, :, :used].T
                 named[f"{name}.bias"] = b[agent, net, 0, :used]
-        named["log_std"] = self.log_std[agent]
+        if not self.layout.discrete:
+            named["log_std"] = self.log_std[agent]
         return named
 
     def forward(self, obs: Floats32) -> Floats32:
         """Returns the heads (S, 2, B, action) at observations (S, B, observation).
 
-        Slice 0 holds the action means, slice 1 the values in its first column.
+        Slice 0 holds the action means or logits, slice 1 the values in its first column.
         """
-        *self._inputs, heads = self._layers(obs[:, None], _BOTH)
-        return heads
+        self._obs = obs[:, None]
+        return self._run("both", self._obs)
 
     def backward(self, heads: Floats32) -> None:
         """Writes the gradients of weights and biases, given those of the heads (S, 2, B, action).
 
         `heads` and the buffers of the forward pass are used up.
         """
+        space = self._workspaces["both", heads.shape[2]]
         flowing = heads
-        for depth in range(len(self.weights) - 1, -1, -1):
-            inputs = self._inputs[depth]
-            np.matmul(inputs.swapaxes(2, 3), flowing, out=self._grad_weights[depth])
+        for depth in range(len(self.weights) - 1, 0, -1):
+            inputs, upstream = space.layers[depth - 1], space.gradients[depth - 1]
+            np.matmul(space.transposed[depth - 1], flowing, out=self._grad_weights[depth])
             # Summing over the batch by a product is several times faster than by a reduction.
-            ones = np.ones((1, flowing.shape[2]), np.float32)
-            np.matmul(ones, flowing, out=self._grad_biases[depth])
-            if depth == 0:
-                return
-            upstream = self._buffer("gradient", depth, (*flowing.shape[:-1], inputs.shape[-1]))
-            np.matmul(flowing, self.weights[depth].swapaxes(2, 3), out=upstream)
+            np.matmul(space.ones, flowing, out=self._grad_biases[depth])
+            np.matmul(flowing, self._transposed[depth], out=upstream)
             if self.activation == "tanh":
                 # tanh' = 1 − tanh²; the activation is not needed again.
                 np.multiply(inputs, inputs, out=inputs)
-                np.subtract(np.float32(1.0), inputs, out=inputs)
+                np.subtract(_ONE, inputs, out=inputs)
                 upstream *= inputs
             else:
                 upstream *= inputs > 0
             flowing = upstream
+        np.matmul(self._obs.swapaxes(2, 3), flowing, out=self._grad_weights[0])
+        np.matmul(space.ones, flowing, out=self._grad_biases[0])
 
     def actor(self, obs: Floats32) -> Floats32:
-        """Returns the action means (S, B, action), without the critic's half of the work."""
-        return self._layers(obs, _ACTORS)[-1]
+        """Returns the action means or logits (S, B, action), without the critic's work."""
+        return self._run("actors", obs)
 
     def critic(self, obs: Floats32) -> Floats32:
         """Returns the values (S, B)."""
-        values: Floats32 = self._layers(obs, _CRITICS)[-1][..., 0]
-        return values
+        return self._run("critics", obs)[..., 0]
 
     def critic_of(self, agent: int, obs: Floats32) -> Floats32:
         """Returns the values (B,) of one agent, where each has another number of observations."""
-        values: Floats32 = self._layers(obs, (agent, 1), reuse=False)[-1][:, 0]
+        layers = [(weight[agent], bias[agent]) for weight, bias in self._layers["critics"]]
+        outs = [np.empty((len(obs), bias.shape[-1]), np.float32) for _, bias in layers]
+        values: Floats32 = self._propagate(layers, obs, outs)[:, 0]
         return values
 
-    def _layers(self, obs: Floats32, chosen: _Index, *, reuse: bool = True) -> list[Floats32]:
-        """Returns the input of every layer of the chosen networks, and the heads.
+    def _run(self, which: str, obs: Floats32) -> Floats32:
+        """Returns the heads of the chosen networks, in a buffer that the next call overwrites."""
+        layers, rows = self._layers[which], obs.shape[-2]
+        space = self._workspaces.get((which, rows))
+        if space is None:
+            space = self._workspaces[which, rows] = _Workspace(layers, rows)
+        return self._propagate(layers, obs, space.layers)
 
-        Args:
-            obs: Observations, which broadcast against the networks.
-            chosen: The networks.
-            reuse: Whether to write into buffers that the next call overwrites.
-        """
-        layers = [obs]
-        for depth, (weights, biases) in enumerate(zip(self.weights, self.biases, strict=True)):
-            weight = weights[chosen]
-            shape = (*weight.shape[:-2], obs.shape[-2], weight.shape[-1])
-            buffer = self._buffer("layer", depth, shape) if reuse else None
-            out = np.matmul(layers[-1], weight, out=buffer)
-            out += biases[chosen]
-            if depth < len(self.weights) - 1:
-                self._activate(out)
-            layers.append(out)
-        return layers
+    def _propagate(
+        self, layers: list[tuple[Floats32, Floats32]], obs: Floats32, outs: list[Floats32]
+    ) -> Floats32:
+        """Writes the output of every layer; returns that of the last."""
+        inputs, tanh = obs, self.activation == "tanh"
+        for (weight, bias), out in zip(layers, outs, strict=True):
+            np.matmul(inputs, weight, out=out)
+            out += bias
+            if out is outs[-1]:
+                break
+            if tanh:
+                np.tanh(out, out=out)
+            else:
+                np.maximum(out, _ZERO, out=out)
+            inputs = out
+        return outs[-1]
 
-    def _activate(self, array: Floats32) -> None:
-        if self.activation == "tanh":
-            np.tanh(array, out=array)
-        else:
-            np.maximum(array, np.float32(0.0), out=array)
 
-    def _buffer(self, purpose: str, depth: int, shape: tuple[int, ...]) -> Floats32:
-        key = (purpose, depth, shape)
-        if key not in self._buffers:
-            self._buffers[key] = np.empty(shape, np.float32)
-        return self._buffers[key]
+class _Workspace:
+    """Buffers of some networks for batches of one size.
+
+    Attributes:
+        layers: The output (…, rows, width) of each layer.
+        transposed: The same memory, rows and columns exchanged.
+        gradients: Gradients with respect to `layers`.
+        ones: A row (1, rows).
+    """
+
+    def __init__(self, layers: list[tuple[Floats32, Floats32]], rows: int) -> None:
+        shapes = [(*bias.shape[:-2], rows, bias.shape[-1]) for _, bias in layers]
+        self.layers = [np.empty(shape, np.float32) for shape in shapes]
+        self.transposed = [layer.swapaxes(-1, -2) for layer in self.layers]
+        self.gradients = [np.empty(shape, np.float32) for shape in shapes[:-1]]
+        self.ones = np.ones((1, rows), np.float32)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch.optim.adam import adam
 
 from pacebench.envs.arrays import Bools
 from pacebench.harness.learners import limits
 from pacebench.harness.learners.base import Floats32
+from pacebench.harness.learners.batched.heads import ActionHead
 from pacebench.harness.learners.batched.network import StackedPolicy
 from pacebench.harness.learners.ppo import PPOParams
 
-HALF_LOG_2PI = np.float32(0.5 * math.log(2.0 * math.pi))
+_ZERO = np.float32(0.0)
 
 
 @dataclass
@@ -27,7 +26,7 @@ class Rollout:
         packed: (S, N, observation + action + 4): observation, action, old log-probability,
             advantage, return, old value.
         observation: Dimension of the observation.
-        action: Dimension of the action.
+        action: How many numbers an action takes.
     """
 
     packed: Floats32
@@ -42,15 +41,19 @@ class Updater:
     stopping decided and Adam's moments kept per agent.
     """
 
-    def __init__(self, policy: StackedPolicy, params: PPOParams) -> None:
-        self.policy, self.params = policy, params
+    def __init__(self, policy: StackedPolicy, head: ActionHead, params: PPOParams) -> None:
+        self.policy, self.head, self.params = policy, head, params
         self.moments = (torch.zeros_like(policy.params), torch.zeros_like(policy.params))
-        # One row per agent, so that each keeps its own step count and may stop on its own.
-        self._leaves = list(
-            zip(policy.rows, policy.grad_rows, *map(list, self.moments), strict=True)
-        )
-        self.steps = [torch.zeros(()) for _ in policy.rows]
-        self._d_heads: dict[int, Floats32] = {}
+        # One row per agent, so that each keeps its own step count and may stop on its own; the
+        # counts are single numbers that share the memory of `steps`.
+        counts = torch.zeros(policy.agents)
+        self.steps: Floats32 = counts.numpy()
+        self._rows = [list(x) for x in (policy.params, policy.grads, *self.moments, counts)]
+        self._grads = policy.grads.numpy()
+        # Which agents took the last step, and their rows.
+        self._stepped = b""
+        self._stepped_rows: list[list[torch.Tensor]] = []
+        self._d_heads: dict[int, tuple[Floats32, Floats32, Floats32]] = {}
         self._shuffled = np.empty((0, 0, 0), np.float32)
 
     def update(self, rollout: Rollout, rngs: list[np.random.Generator], alive: Bools) -> Floats32:
@@ -70,7 +73,7 @@ class Updater:
                 self.epoch(rollout, orders, training, largest)
                 if not training.any():
                     break
-        return largest
+        return np.nan_to_num(largest, nan=np.inf, posinf=np.inf)
 
     def epoch(
         self,
@@ -94,11 +97,28 @@ class Updater:
         for source, order, target in zip(rollout.packed, orders, shuffled, strict=True):
             # Permutations are in bounds by construction, and `raise` would buffer the output.
             np.take(source, order, axis=0, out=target, mode="clip")
+        if self.params.normalize_advantage:
+            self._normalise(shuffled[:, :, rollout.observation + rollout.action + 1])
         for start in range(0, shuffled.shape[1], self.params.batch_size):
             batch = shuffled[:, start : start + self.params.batch_size]
             self._minibatch(batch, rollout, training, largest)
-            if not training.any():
+            if not self._stepped_rows[0]:
                 return
+
+    def _normalise(self, advantages: Floats32) -> None:
+        """Scales the shuffled advantages (S, N) to mean 0 and variance 1 in every minibatch."""
+        (count, n), size = advantages.shape, self.params.batch_size
+        whole = n - n % size
+        for part in (advantages[:, :whole], advantages[:, whole:]):
+            width = min(size, part.shape[1])
+            if width < 2:
+                # Stable-Baselines3, too, leaves a single one as it is.
+                continue
+            batches = part.reshape(count, -1, width)
+            batches = batches - batches.mean(axis=2, keepdims=True)
+            variance = (batches * batches).sum(axis=2, keepdims=True) / np.float32(width - 1)
+            batches /= np.sqrt(variance) + np.float32(1e-8)
+            part[:] = batches.reshape(part.shape)
 
     def _minibatch(
         self, batch: Floats32, rollout: Rollout, training: Bools, largest: Floats32
@@ -111,87 +131,73 @@ class Updater:
         old_log_prob, advantages, returns, old_values = (batch[:, :, d + a + i] for i in range(4))
 
         out = policy.forward(batch[:, :, :d])
-        # The gradient of the loss with respect to `out`.
-        d_heads = self._zeros(size)
-        log_std = policy.log_std[:, None]
-        inverse_std = np.exp(-log_std)
-        z = (actions - out[:, 0]) * inverse_std
-        squares = z * z
-        # log π(a|s) = Σ −z²/2 − log σ − log √2π
-        log_prob = np.float32(-0.5) * squares.sum(axis=2)
-        log_prob -= (policy.log_std + HALF_LOG_2PI).sum(axis=1, keepdims=True)
-        log_ratio = log_prob - old_log_prob
+        # The gradient of the loss with respect to `out`, and its used parts.
+        d_heads, d_means, d_values = self._zeros(size)
+        log_ratio = self.head.log_prob(out[:, 0], actions)
+        log_ratio -= old_log_prob
         ratio = np.exp(log_ratio)
 
         if p.target_kl is not None:
             approx_kl = ((ratio - 1) - log_ratio).mean(axis=1)
             training &= approx_kl <= np.float32(1.5 * p.target_kl)
-        if p.normalize_advantage and size > 1:
-            centred = advantages - advantages.mean(axis=1, keepdims=True)
-            variance = (centred * centred).sum(axis=1, keepdims=True) / np.float32(size - 1)
-            advantages = centred / (np.sqrt(variance) + np.float32(1e-8))
 
         # The policy loss is −min(Aρ, A clip ρ); d min(·)/dρ is A where Aρ is not larger, else 0.
         gain = advantages * ratio
-        clipped = advantages * np.clip(ratio, 1 - p.clip_range, 1 + p.clip_range)
-        d_log_prob = np.where(gain <= clipped, gain, np.float32(0.0))
+        np.maximum(ratio, 1 - p.clip_range, out=ratio)
+        np.minimum(ratio, 1 + p.clip_range, out=ratio)
+        ratio *= advantages
+        d_log_prob = np.where(gain <= ratio, gain, _ZERO)
         d_log_prob *= np.float32(-1.0 / size)
-        np.multiply(d_log_prob[:, :, None], z, out=d_heads[:, 0])
-        d_heads[:, 0] *= inverse_std
-        squares -= 1
-        squares *= d_log_prob[:, :, None]
-        np.add.reduce(squares, axis=1, out=policy.grad_log_std)
-        policy.grad_log_std -= np.float32(p.ent_coef)
+        self.head.backward(d_log_prob, d_means, p.ent_coef)
 
         values = out[:, 1, :, 0]
-        scale = np.float32(2.0 * p.vf_coef / size)
         if p.clip_range_vf is None:
-            np.subtract(values, returns, out=d_heads[:, 1, :, 0])
+            np.subtract(values, returns, out=d_values)
         else:
             change = values - old_values
             kept = np.clip(change, -p.clip_range_vf, p.clip_range_vf)
             inside = np.abs(change) <= np.float32(p.clip_range_vf)
-            np.multiply(old_values + kept - returns, inside, out=d_heads[:, 1, :, 0])
-        d_heads[:, 1, :, 0] *= scale
+            np.multiply(old_values + kept - returns, inside, out=d_values)
+        d_values *= np.float32(2.0 * p.vf_coef / size)
         policy.backward(d_heads)
         self._step(training, largest)
 
     def _step(self, training: Bools, largest: Floats32) -> None:
         """Clips the gradients by their norm and lets Adam step the agents that still train."""
-        policy = self.policy
-        grads = policy.grads.numpy()
-        norms = np.sqrt(np.vecdot(grads, grads))
-        np.maximum(largest, np.nan_to_num(norms, nan=np.inf, posinf=np.inf), out=largest)
+        norms = np.sqrt(np.vecdot(self._grads, self._grads))
+        np.maximum(largest, norms, out=largest)
         training &= norms <= np.float32(limits.MAX_GRADIENT_NORM)
-        coefficients = np.minimum(
-            np.float32(self.params.max_grad_norm) / (norms + np.float32(1e-6)), np.float32(1.0)
-        )
-        grads *= coefficients[:, None]
-        chosen = np.flatnonzero(training).tolist()
-        if not chosen:
-            return
-        rows, row_grads, first, second = (
-            list(x) for x in zip(*(self._leaves[k] for k in chosen), strict=True)
-        )
-        adam(
-            rows,
-            row_grads,
-            first,
-            second,
-            [],
-            [self.steps[k] for k in chosen],
-            fused=True,
-            amsgrad=False,
-            beta1=0.9,
-            beta2=0.999,
-            lr=self.params.learning_rate,
-            weight_decay=0.0,
-            eps=1e-5,
-            maximize=False,
-        )
+        norms += np.float32(1e-6)
+        coefficients = np.minimum(np.float32(self.params.max_grad_norm) / norms, np.float32(1.0))
+        self._grads *= coefficients[:, None]
+        if self._stepped != (now := training.tobytes()):
+            self._stepped = now
+            chosen = np.flatnonzero(training).tolist()
+            self._stepped_rows = [[rows[k] for k in chosen] for rows in self._rows]
+        self.steps += training
+        params, grads, first, second, counts = self._stepped_rows
+        if params:
+            # What `torch.optim.adam.adam` ends in: sorting the rows on its way there costs several
+            # times the arithmetic of one agent.
+            torch._fused_adam_(
+                params,
+                grads,
+                first,
+                second,
+                [],
+                counts,
+                amsgrad=False,
+                beta1=0.9,
+                beta2=0.999,
+                lr=self.params.learning_rate,
+                weight_decay=0.0,
+                eps=1e-5,
+                maximize=False,
+            )
 
-    def _zeros(self, size: int) -> Floats32:
+    def _zeros(self, size: int) -> tuple[Floats32, Floats32, Floats32]:
+        """Returns gradients of the heads (S, 2, size, action), of the means and of the values."""
         if size not in self._d_heads:
-            shape = (self.policy.agents, 2, size, self.policy.layout.action)
-            self._d_heads[size] = np.zeros(shape, np.float32)
+            heads = np.zeros((self.policy.agents, 2, size, self.policy.layout.action), np.float32)
+            self._d_heads[size] = heads, heads[:, 0], heads[:, 1, :, 0]
         return self._d_heads[size]

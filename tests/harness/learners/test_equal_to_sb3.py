@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.callbacks import BaseCallback
 
@@ -94,14 +95,57 @@ class _Scripted:
         return order
 
 
+class _Walk:
+    """Copies that walk on a line by one of three steps: `RolloutEnvs` with discrete actions."""
+
+    observation_space = spaces.Box(-5.0, 5.0, (2,))
+    action_space = spaces.Discrete(3)
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        self._rng, self._x, self._age = rng, np.zeros(COPIES), np.zeros(COPIES)
+        self.recorded: list[EnvStep] = []
+        self.broken: dict[int, str] = {}
+        self.copies, self.restarted, self.obs = COPIES, [0], self._observe()
+
+    def restart(self, rows: list[int]) -> None:
+        self.restarted = rows
+
+    def _observe(self) -> NDArray[np.float64]:
+        return np.stack([self._x, self._age / 20], axis=1)[None]
+
+    def step(self, actions: NDArray[np.int64]) -> EnvStep:
+        assert actions.dtype.kind == "i"
+        assert actions.shape == (1, COPIES)
+        self._x += 0.4 * (actions[0] - 1) + 0.1 * self._rng.standard_normal(COPIES)
+        self._age += 1
+        terminated = np.abs(self._x) > 1.5
+        truncated = (self._age >= 20) & ~terminated
+        reward, final = -np.abs(self._x), self._observe()
+        over = terminated | truncated
+        self._x[over], self._age[over] = self._rng.uniform(-1, 1, over.sum()), 0
+        self.obs = self._observe()
+        step = EnvStep(self.obs, reward[None], terminated[None], truncated[None], final)
+        self.recorded.append(EnvStep(*map(_seen, step)))
+        return step
+
+
+def envs_of(setup_name: str, index: int) -> Any:
+    """Returns environments that write down their steps."""
+    rng = np.random.default_rng([7, index])
+    if setup_name == "walk":
+        return _Walk(rng)
+    setup = envs.setup(setup_name)
+    scheduler = CurriculumScheduler(curriculum_of("initial", setup), rng, ScheduleCell(), COPIES)
+    training_envs = _RecordingEnvs(setup, [RunSeed(root=7, index=index)], [scheduler], COPIES)
+    training_envs.recorded = []
+    return training_envs
+
+
 def record(setup_name: str, params: PPOParams, index: int) -> Recorded:
     """Runs one iteration of Stable-Baselines3 and writes everything down."""
-    setup = envs.setup(setup_name)
     seed = RunSeed(root=7, index=index)
-    rng = np.random.default_rng([7, index])
-    scheduler = CurriculumScheduler(curriculum_of("initial", setup), rng, ScheduleCell(), COPIES)
-    training_envs = _RecordingEnvs(setup, [seed], [scheduler], COPIES)
-    training_envs.recorded = []
+    rng = np.random.default_rng([8, index])
+    training_envs = envs_of(setup_name, index)
     agent = PPOAgent(params, training_envs.observation_space, training_envs.action_space, [seed])
     training_envs.restart([0])
     first = _seen(training_envs.obs)
@@ -114,8 +158,9 @@ def record(setup_name: str, params: PPOParams, index: int) -> Recorded:
             parameter += 0.1 * torch.from_numpy(
                 rng.standard_normal(tuple(parameter.shape)).astype(np.float32)
             )
-        # Downwards, so that some pass the gate, some hit the wall, and some dawdle to the horizon.
-        model.policy.action_net.bias[1] -= 3.0
+        if setup_name != "walk":
+            # Downwards, so that some pass the gate, some hit the wall, some dawdle to the horizon.
+            model.policy.action_net.bias[1] -= 3.0
     before = agent.policy(0)
     _, callback = model._setup_learn(STEPS * COPIES, _Silent(), reset_num_timesteps=False)
     with agent.streams.installed():
@@ -124,9 +169,14 @@ def record(setup_name: str, params: PPOParams, index: int) -> Recorded:
         buffer = {n: np.array(getattr(model.rollout_buffer, n)) for n in names}
         with torch.no_grad():
             flat = torch.from_numpy(buffer["observations"].reshape(STEPS * COPIES, -1))
-            normal = model.policy.get_distribution(flat).distribution
+            told = model.policy.get_distribution(flat).distribution
             taken = torch.from_numpy(buffer["actions"].reshape(STEPS * COPIES, -1))
-            noise = ((taken - normal.mean) / normal.stddev).numpy().reshape(STEPS, COPIES, -1)
+            if setup_name == "walk":
+                # Noise that makes the action taken the largest by far.
+                noise = torch.where(taken == torch.arange(3), 5.0, -5.0)
+            else:
+                noise = (taken - told.mean) / told.stddev
+            noise = noise.numpy().reshape(STEPS, COPIES, -1)
         np.random.seed(index)  # noqa: NPY002 - the minibatch order of Stable-Baselines3
         model.train()
     orders_rng = np.random.RandomState(index)
@@ -159,8 +209,11 @@ CASES = [("default", 1), ("default", 3), ("default", 10)] + [
 
 
 @pytest.mark.filterwarnings("ignore:You have specified a mini-batch size")
-@pytest.mark.parametrize("setup", ["point-mass-1", "point-mass-2"])
-@pytest.mark.parametrize(("variant", "count"), CASES)
+@pytest.mark.parametrize(
+    ("setup", "variant", "count"),
+    [(setup, *case) for setup in ("point-mass-1", "point-mass-2") for case in CASES]
+    + [("walk", variant, count) for variant, count in CASES if count == 3],
+)
 def test_one_iteration_equals_stable_baselines3(setup: str, count: int, variant: str) -> None:
     chosen = {"n_epochs": 2, "log_std_init": 1.0, "gamma": 0.95, **VARIANTS[variant]}
     params = PPOParams(n_envs=COPIES, n_steps=STEPS, **chosen)
@@ -170,7 +223,7 @@ def test_one_iteration_equals_stable_baselines3(setup: str, count: int, variant:
     assert any(e.any() for e in ends), "truncations must be present"
     assert any(c.any() for c in crashes), "terminations must be present"
 
-    space = envs.make_batch(setup, 1, 0)
+    space = envs_of(setup, 0)
     seeds = [RunSeed(root=7, index=k) for k in range(count)]
     agents = BatchedPPO(params, space.observation_space, space.action_space, seeds)
     for k, recorded in enumerate(recordings):
@@ -209,6 +262,25 @@ def _unit_moments(params: PPOParams, recorded: Recorded) -> dict[str, NDArray[np
         return {}
     shape = recorded.first_obs.shape[-1:]
     return {"obs_mean": np.zeros(shape, np.float32), "obs_var": np.ones(shape, np.float32)}
+
+
+@pytest.mark.parametrize("kind", ["ppo", "sb3-ppo"])
+def test_discrete_actions_are_drawn_by_their_probabilities(kind: str) -> None:
+    """Without noise the most probable one, with noise each as often as the policy says."""
+    params = learners.PPOParams(n_envs=COPIES, n_steps=STEPS).model_dump()
+    agents = learners.get(kind).build(
+        params, _Walk.observation_space, spaces.Discrete(3, start=2), [RunSeed(root=0, index=0)]
+    )
+    policy = agents.policy(0)
+    policy["action_net.bias"][:] = np.log([0.2, 0.5, 0.3])
+    policy["action_net.weight"][:] = 0.0
+    assert "log_std" not in policy
+    agents.load_policy(0, policy)
+    obs = np.zeros((1, 20_000, 2))
+    assert set(agents.act(obs, np.zeros((1, 20_000, 3)))[0].tolist()) == {3}
+    drawn = agents.act(obs, np.random.default_rng(0).standard_normal((1, 20_000, 3)))[0]
+    shares = np.bincount(drawn, minlength=5) / 20_000
+    np.testing.assert_allclose(shares, [0, 0, 0.2, 0.5, 0.3], atol=0.015)
 
 
 def test_parameters_have_stable_baselines3_names_and_defaults() -> None:

@@ -34,7 +34,10 @@ def test_the_only_pass_of_a_slow_curriculum_falls_amid_the_quick_ones():
     assert first + second == len(rounds) - 1
 
 
-@pytest.mark.parametrize("name", curricula.names())
+READERS = [n for n in curricula.names() if curricula.get(n).reads == {"contexts", "values"}]
+
+
+@pytest.mark.parametrize("name", READERS)
 def test_every_replayed_update_starts_from_the_recorded_state(name):
     instance = synthetic(1, 16, 2, seed=3, epsilon=0.05)
     replay = Replay(Contestant(name, name), [instance])
@@ -42,10 +45,10 @@ def test_every_replayed_update_starts_from_the_recorded_state(name):
     replay.time(0)
     second, q = replay.solve(0)
     a, b = first.to_dict(), second.to_dict()
-    del a["seconds"], b["seconds"]
+    for clock in ("seconds", "seconds_recording"):
+        del a[clock], b[clock]
     assert json.dumps(a) == json.dumps(b)
-    np.testing.assert_array_equal(p.mean, q.mean)
-    np.testing.assert_array_equal(p.variance, q.variance)
+    np.testing.assert_array_equal(curricula.moments(p), curricula.moments(q))
 
 
 class Ticking:

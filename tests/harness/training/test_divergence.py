@@ -198,10 +198,10 @@ def test_an_evaluation_that_breaks_ends_its_seed_only(
     assert {r.status for r in healthy.values()} == {Status.OK}
 
     class Watched(Evaluator):
-        def evaluate(self, *args: Any) -> EvaluationResult:
+        def evaluate(self, *args: Any, **options: Any) -> EvaluationResult:
             cursed.observation, cursed.reward = observation, reward
             try:
-                return super().evaluate(*args)
+                return super().evaluate(*args, **options)
             finally:
                 cursed.observation = cursed.reward = 0.0
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -9,7 +11,8 @@ from pacebench import envs
 from pacebench.harness.records import EVALUATION_COLUMNS, RunResult
 from pacebench.harness.runner.playing import Player
 from pacebench.harness.seeding import RunSeed, StudyRole, study_sequence
-from pacebench.harness.study.specs import EvaluationCell
+from pacebench.harness.study.models import Evaluation
+from pacebench.harness.study.specs import Cell, EvaluationCell
 from pacebench.harness.training import train
 from pacebench.harness.training.evaluation import (
     SIDE_CONTEXTS,
@@ -48,23 +51,66 @@ def test_contexts_depend_on_setup_root_and_number_alone() -> None:
 def test_every_context_is_played_exactly_once(result: RunResult) -> None:
     found = result.evaluations
     assert list(found) == list(EVALUATION_COLUMNS)
-    keys = list(
-        zip(*(found[k] for k in ("step", "distribution", "policy", "context")), strict=True)
-    )
-    expected = [
-        (step, distribution, policy, i)
-        for step in (1000, 3000)
-        for distribution, policy, n in (
-            ("target", "deterministic", 30),
-            ("target", "stochastic", 30),
-            ("initial", "deterministic", 20),
-            ("current", "deterministic", 20),
-        )
-        for i in range(n)
+    assert keys_of(found) == [
+        *keys(1000, ("target", "deterministic", 30)),
+        *keys(3000, *everything(30)),
     ]
-    assert keys == expected
     assert min(found["length"]) >= 1
     assert max(found["length"]) == SETUP.horizon
+
+
+def keys_of(columns: dict[str, list[Any]]) -> list[tuple[Any, ...]]:
+    names = ("step", "distribution", "policy", "context")
+    return list(zip(*(columns[name] for name in names), strict=True))
+
+
+def keys(step: int, *blocks: tuple[str, str, int]) -> list[tuple[Any, ...]]:
+    return [(step, name, policy, i) for name, policy, n in blocks for i in range(n)]
+
+
+def everything(n: int) -> tuple[tuple[str, str, int], ...]:
+    return (
+        ("target", "deterministic", n),
+        ("target", "stochastic", n),
+        ("initial", "deterministic", min(n, SIDE_CONTEXTS)),
+        ("current", "deterministic", min(n, SIDE_CONTEXTS)),
+    )
+
+
+def test_a_study_may_have_everything_at_every_point_or_fewer_contexts_before_the_last(
+    result: RunResult,
+) -> None:
+    cell = make_cell(budget=3000, steps=(1000, 3000), contexts=30)
+    asked = {"detail": "full", "curve_contexts": 7}
+    chosen = cell.evaluation.model_copy(update=asked)
+    full = train(cell.model_copy(update={"evaluation": chosen}), [result.seed])[0].evaluations
+    assert keys_of(full) == [
+        *keys(1000, ("target", "deterministic", 7), ("target", "stochastic", 7)),
+        *keys(1000, *everything(30)[2:]),
+        *keys(3000, ("target", "deterministic", 30), ("target", "stochastic", 7)),
+        *keys(3000, *everything(30)[2:]),
+    ]
+    # What both play comes out the same, to the bit.
+    usual = dict(zip(keys_of(result.evaluations), result.evaluations["return"], strict=True))
+    both = dict(zip(keys_of(full), full["return"], strict=True))
+    shared = usual.keys() & both.keys()
+    assert len(shared) == 7 + 30 + 7 + 40
+    assert all(usual[key] == both[key] for key in shared)
+
+
+def test_the_usual_evaluation_leaves_digests_as_they_were() -> None:
+    """Studies and cells from before there was a choice keep their ids, and may be read."""
+    cell = make_cell()
+    old = {"steps": [2000, 4000], "contexts": 12, "root": 3}
+    assert cell.evaluation.model_dump(mode="json") == old
+    assert EvaluationCell.model_validate(old) == cell.evaluation
+    for change in ({"detail": "full"}, {"curve_contexts": 5}):
+        changed = Cell.model_validate(
+            {**cell.model_dump(), "evaluation": {**cell.evaluation.model_dump(), **change}}
+        )
+        assert changed.digest != cell.digest
+    with pytest.raises(ValueError, match="curve_contexts must not exceed contexts; lower it"):
+        Evaluation(contexts=10, curve_contexts=11)
 
 
 @pytest.mark.parametrize("index", [0, 7, 29])
@@ -135,26 +181,53 @@ def test_deterministic_episodes_do_not_depend_on_the_point_of_the_grid(result: R
     assert one[60:80] == other[60:80]
 
 
-def test_skipping_landers_that_are_done_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    setup = envs.setup("lunar-lander")
+class Wandering:
+    """Two agents that act on noise and observation, so that episodes end at different times."""
 
-    class Falling:
-        count = 1
+    count = 2
 
-        def act(self, obs: np.ndarray, noise: np.ndarray) -> np.ndarray:
-            return np.clip(0.5 * noise, -1.0, 1.0)
+    def act(self, obs: np.ndarray, noise: np.ndarray) -> np.ndarray:
+        width = noise.shape[-1]
+        drift = np.array([1.0, 0.3])[:, None, None] * obs[..., :width]
+        return np.clip(5.0 * (noise + drift), -10.0, 10.0)
 
-    evaluator = Evaluator(setup, evaluation(6), [RunSeed(root=0, index=0)])
-    found = []
-    for skipping in (True, False):
-        if not skipping:
-            kind = envs.environment("lunar-lander")
-            monkeypatch.setattr(kind, "dismiss", lambda self, indices: None)
-        current = [curriculum_of("initial", setup)]
-        evaluated = evaluator.evaluate(Falling(), current, 0, 0, [0])  # type: ignore[arg-type]
-        found.append(evaluated.columns[0])
-    assert found[0] == found[1]
-    assert len(set(found[0]["length"])) > 3, "landers must be done at different times"
+
+@pytest.mark.parametrize("name", ["point-mass-2", "ball-catching", "lunar-lander"])
+def test_leaving_the_batch_and_the_size_of_slices_change_nothing(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    setup = envs.setup(name)
+    seeds = [RunSeed(root=0, index=i) for i in range(2)]
+    evaluator = Evaluator(setup, evaluation(9), seeds)
+    current = [curriculum_of("initial", setup) for _ in seeds]
+    found, sizes, copies = [], [], []
+    step, make = envs.BatchEnv.step, envs.make_batch
+
+    def counted_step(self: envs.BatchEnv, actions: np.ndarray) -> Any:
+        sizes[-1].append(self.num_envs)
+        return step(self, actions)
+
+    def counted_make(setup: envs.Setup, n: int, seeds: Any) -> envs.BatchEnv:
+        copies[-1].append(n)
+        return make(setup, n, seeds)
+
+    monkeypatch.setattr(envs.BatchEnv, "step", counted_step)
+    monkeypatch.setattr(envs, "make_batch", counted_make)
+    for bound, leaving in ((1024, True), (1024, False), (6, True), (1, True)):
+        sizes.append([])
+        copies.append([])
+        with monkeypatch.context() as patch:
+            patch.setattr("pacebench.harness.training.evaluation.MAX_COPIES", bound)
+            if not leaving:
+                patch.setattr(envs.environment(name), "_keep_copies", lambda self, indices: False)
+            found.append(evaluator.evaluate(Wandering(), current, 0, 0, [0, 1]))  # type: ignore[arg-type]
+    assert all(other == found[0] for other in found[1:])
+    lengths = found[0].columns[0]["length"]
+    assert len(set(lengths)) > 3, "episodes must end at different times"
+    # Those that are done do leave; and no more copies exist at once than the bound, or one a seed.
+    assert min(sizes[0]) <= 0.75 * sizes[0][0]
+    assert set(sizes[1]) == {72}
+    assert copies == [[72], [72], [6] * 12, [2] * 36]
 
 
 @pytest.mark.parametrize("changed", ["setup", "contexts", "root"])
