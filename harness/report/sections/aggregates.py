@@ -71,7 +71,7 @@ def _aggregates(data: ReportData) -> Table:
     ]
     columns = [
         Column("aggregate", "aggregate"),
-        Column("method", "curriculum", kind="method"),
+        Column("method", "method", kind="method"),
         Column("value", "estimate", fixed(3), number=True),
         *Column.interval("interval", "interval", fixed(3)),
         Column("kind", "", where="csv"),
@@ -134,7 +134,7 @@ def _profile(data: ReportData) -> Figure | None:
 
 
 def improvement(data: ReportData) -> Table:
-    """Returns the probability that a run of one curriculum beats a run of another."""
+    """Returns the probability that a run of one method beats a run of another."""
     found, rows = [], []
     for scope in data.scopes:
         estimand = "normalised" if scope == SUITE else "return"
@@ -153,7 +153,7 @@ def improvement(data: ReportData) -> Table:
                 }
             )
     columns = [
-        Column("method", "curriculum", kind="method"),
+        Column("method", "method", kind="method"),
         Column("control", "compared with", kind="method"),
         Column("setup", "setup"),
         Column("probability", "P(better run)", fixed(3), number=True),
@@ -162,7 +162,7 @@ def improvement(data: ReportData) -> Table:
         Column("note", "note"),
     ]
     caption = (
-        "How often a run of one curriculum ends with a higher target score than a run of the "
+        "How often a run of one method ends with a higher score than a run of the "
         "other, ties counting half. Exploratory, not adjusted for the number of comparisons."
     )
     notes = (
