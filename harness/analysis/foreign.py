@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,10 +20,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from pacebench.envs.setup import Anchors
 from pacebench.harness.analysis.analyse import Analysis, analyse
+from pacebench.harness.analysis.comparisons import compare, questions
 from pacebench.harness.analysis.deviations import Standing
 from pacebench.harness.analysis.foreign_notes import about_scores, unknowns
 from pacebench.harness.analysis.scores import MISSING, Scale, score_runs, target_curves
-from pacebench.harness.analysis.table import MEASURES, ScoreTable
+from pacebench.harness.analysis.table import MEASURES, SUITE, ScoreTable
 from pacebench.harness.errors import UserError
 from pacebench.harness.records import EVALUATION_COLUMNS, Status
 from pacebench.harness.seeding import StudyRole, study_sequence
@@ -49,6 +51,7 @@ class ForeignQuestions:
         bounds: Lowest and highest score that is possible on every task.
         task_bounds: The same on single tasks.
         normalised: Whether scores are on one scale, 0 a baseline and 1 a reference.
+        suite: Whether to ask about the mean over tasks instead of each one.
         control: The method that the others are compared with; by default the first.
         pairs: The comparisons, instead of all with the control.
         smallest_effect: δ, as a share of the range, or in units of the score where there is none.
@@ -60,6 +63,7 @@ class ForeignQuestions:
     bounds: tuple[float, float] | None = None
     task_bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     normalised: bool = False
+    suite: bool = False
     control: str | None = None
     pairs: Sequence[tuple[str, str]] = ()
     smallest_effect: float = 0.05
@@ -127,6 +131,12 @@ class ForeignStudy:
         named = {name: measures[name] for name in kept}
         return ScoreTable(self.study, self.scales, rows, root, named)
 
+    def verdicts(self) -> list[dict[str, Any]]:
+        """Returns the verdicts of `analysis`, without the estimates that take most of its time."""
+        asked = questions(self.study, ())
+        made = [compare(self.table, q, confirmatory=False) for q in asked if q.weighted]
+        return [item.to_dict() for item in made]
+
     @cached_property
     def analysis(self) -> Analysis:
         """What the statistics say; every verdict is exploratory."""
@@ -145,6 +155,11 @@ def foreign_study(scores: ForeignScores, asked: ForeignQuestions) -> ForeignStud
         if rows.empty:
             raise UserError(f"{scores.source}: has no score up to step {asked.until}.")
     scales = _scales(rows, asked, normalised=asked.normalised or scores.normalised)
+    if asked.suite and (len(scales) < 2 or any(scale.raw_only for scale in scales.values())):
+        raise UserError(
+            "--suite: a mean over tasks needs several of them, on one scale; give --range, or "
+            "--normalised where scores are so already."
+        )
     _refuse_outside(rows, scales)
     runs, grid, lost = _runs(rows)
     study = _study(scores.source, rows, runs, grid, asked)
@@ -160,6 +175,8 @@ def foreign_study(scores: ForeignScores, asked: ForeignQuestions) -> ForeignStud
 
 def _scales(rows: pd.DataFrame, asked: ForeignQuestions, *, normalised: bool) -> dict[str, Scale]:
     tasks = list(dict.fromkeys(rows["task"]))
+    if SUITE in tasks:
+        raise UserError(f"a task must not be called '{SUITE}': the name is taken.")
     for task in asked.task_bounds:
         if task not in tasks:
             raise UserError(f"--task-range {task}: there is no such task; {nearest(task, tasks)}")
@@ -322,6 +339,7 @@ def _study(
                 "budget": grid[-1],
                 "evaluation": {"steps": grid, "contexts": 1},
                 "statistics": {
+                    "primary": "normalised" if asked.suite else "return",
                     "control": asked.control,
                     "comparisons": asked.pairs or "vs-control",
                     "smallest_effect": asked.smallest_effect,

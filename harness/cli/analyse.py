@@ -30,6 +30,9 @@ def analyse(
     normalised: Annotated[
         bool, typer.Option("--normalised", help="Scores are on one scale: 0 baseline, 1 reference.")
     ] = False,
+    suite: Annotated[
+        bool, typer.Option("--suite", help="Ask about the mean over tasks, not about each one.")
+    ] = False,
     control: Annotated[
         str | None, typer.Option(help="The method to compare with (default: the first).")
     ] = None,
@@ -70,6 +73,7 @@ def analyse(
         bounds=bounds,
         task_bounds=dict(_task_range(text) for text in task_range or ()),
         normalised=normalised,
+        suite=suite,
         control=control,
         pairs=[_pair(text) for text in compare or ()],
         smallest_effect=smallest_effect,
@@ -79,7 +83,7 @@ def analyse(
     with warnings_as_lines(), console(stderr=True).status("analysing and drawing …"):
         made = foreign_study(read_scores(sources, metric=metric, last=last), asked)
         if json_:
-            verdicts = made.analysis.verdicts()
+            verdicts = made.verdicts()
         if out is not None or not json_:
             from pacebench.harness.report.foreign import report_foreign
 

@@ -26,10 +26,12 @@ FUNCTIONALS = {
 
 def aggregates(data: ReportData) -> list[doc.Block]:
     """Returns mean, median, IQM and optimality gap of normalised scores, and the profiles."""
+    declared = data.foreign is not None
+    ends = "0 and 1 as declared" if declared else "0 = baseline policy, 1 = reference policy"
     lead = (
-        "Aggregates of normalised scores (0 = baseline policy, 1 = reference policy, fixed per "
-        "setup), as rliable defines them; the optimality gap is the mean shortfall from 1. With "
-        "one or two setups the median over setups is the mean."
+        f"Aggregates of normalised scores ({ends}, fixed per setup), as rliable defines them; the "
+        "optimality gap is the mean shortfall from 1. With one or two setups the median "
+        "over setups is the mean."
     )
     profile = _profile(data)
     blocks: list[doc.Block] = [doc.Text(lead), doc.TableBlock(_aggregates(data))]

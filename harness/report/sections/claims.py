@@ -35,10 +35,17 @@ def claims(data: ReportData) -> doc.Section:
         many = "Both" if len(family) == 2 else f"All {len(family)}"
         who = "The verdict has" if len(family) == 1 else f"{many} verdicts share"
         right = "it is right" if len(family) == 1 else "they are right together"
+        model = any(item.interval is None and item.model is not None for item in family)
+        promise = f"{right} with probability {1 - said.alpha:.3g} at least"
+        promise = (
+            f"no range of scores is known everywhere, so that {promise} only if scores are near "
+            "normal and were looked at once"
+            if model
+            else f"at every look at the data {promise}, whatever the shape of the scores"
+        )
         rule = (
-            f"{who} α = {said.alpha:.3g}: at every look at the data {right} with probability "
-            f"{1 - said.alpha:.3g} at least, whatever the shape of the scores. A verdict is where "
-            "its interval lies; open a line for what it rests on."
+            f"{who} α = {said.alpha:.3g}: {promise}. A verdict is where its interval lies; open a "
+            "line for what it rests on."
         )
         table = doc.TableBlock(_table(data, family))
         blocks += [

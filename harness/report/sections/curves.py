@@ -68,7 +68,12 @@ def _curves(data: ReportData, setup: str) -> Figure | None:
         f"curve-return-{setup}",
         setup,
         "Mean over runs (thick), every run (thin), a simultaneous band (shade), and the means of "
-        "the others in grey. A run that failed goes on at the floor; no curve is cut short.",
+        "the others in grey."
+        + (
+            ""
+            if data.foreign
+            else " A run that failed goes on at the floor; no curve is cut short."
+        ),
         Axis.over([], "environment steps", limits=(0.0, float(data.study.budget)), count=2),
         Axis.over(drawn, data.score_word.removeprefix("mean "), count=3),
         panels,

@@ -22,7 +22,7 @@ def _runs(data: ReportData) -> Table:
     columns = [
         Column("setup", "setup"),
         Column("label", "method", kind="method"),
-        Column("named_seed", "seed"),
+        Column("seed", "seed"),
         Column("return", "score", number(4), number=True),
         Column("normalised", "normalised", fixed(3), number=True),
         Column("success", "success", percent(0), number=True),
@@ -35,10 +35,11 @@ def _runs(data: ReportData) -> Table:
     rows = [
         {
             **{str(key): value for key, value in run.items()},
+            "seed": run["named_seed"],
             "unit": data.units.get((run["label"], run["setup"], int(run["seed"]))),
         }
-        for run in data.runs.to_dict("records")
+        for run in data.runs.sort_values("seed").to_dict("records")
     ]
-    rows.sort(key=lambda run: (places[run["setup"]], labels[run["label"]], run["seed"]))
+    rows.sort(key=lambda run: (places[run["setup"]], labels[run["label"]]))
     caption = "One row per run that the file has; a run is numbered by its place among them."
     return Table("runs", "All runs", caption, columns, rows, folded=True)

@@ -134,8 +134,8 @@ def to_mlflow(table: pd.DataFrame, out: Path, study: str) -> None:
         facts = {"method": method, "task": task, "seed": str(seed)}
         facts |= {name: str(run[name].iloc[-1]) for name in ("run_id", "status", "scored_as")}
         for name, value in facts.items():
-            write_atomic(folder / "params" / name, value.encode())
-        write_atomic(folder / "tags" / "mlflow.runName", f"{method} {task} {seed}".encode())
+            _write(folder / "params" / name, value.encode())
+        _write(folder / "tags" / "mlflow.runName", f"{method} {task} {seed}".encode())
         for column in ("score", "success", "normalised"):
             lines = [
                 f"{_TIME} {value!r} {step}\n"
@@ -143,7 +143,7 @@ def to_mlflow(table: pd.DataFrame, out: Path, study: str) -> None:
                 if _is(value)
             ]
             if lines:
-                write_atomic(folder / "metrics" / column, "".join(lines).encode())
+                _write(folder / "metrics" / column, "".join(lines).encode())
 
 
 FORMATS: Mapping[str, Callable[[pd.DataFrame, Path, str], None]] = {
@@ -183,4 +183,10 @@ def _json(data: Any, out: Path) -> None:
 def _yaml(path: Path, **values: Any) -> None:
     # A JSON value is a YAML value, and needs no library.
     lines = [f"{key}: {json.dumps(value)}\n" for key, value in values.items()]
-    write_atomic(path, "".join(lines).encode())
+    _write(path, "".join(lines).encode())
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Writes one of thousands of files, none of which is worth waiting for the disk."""
+    with storage(path):
+        path.write_bytes(data)

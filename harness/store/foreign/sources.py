@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
 
 from pacebench.harness.errors import UserError
 from pacebench.harness.store.foreign import dictionaries as dicts
 from pacebench.harness.store.foreign.run_logs import is_run_log, run_curve
 from pacebench.harness.store.foreign.scores import ForeignRow, ForeignScores, collected
-from pacebench.harness.store.foreign.tables import table_rows
+from pacebench.harness.store.foreign.tables import frame_rows, table_rows
 from pacebench.harness.store.manifest import NAME as MANIFEST
 
 _TABLES = (".csv", ".tsv", ".parquet")
@@ -39,6 +43,19 @@ def read_scores(
         reader.read(source)
     shown = ", ".join(map(str, sources[:3])) + (", …" if len(sources) > 3 else "")
     return collected(reader.rows, shown, reader.notes, normalised=reader.normalised)
+
+
+def scores_in_memory(data: pd.DataFrame | Mapping[str, Any]) -> ForeignScores:
+    """Returns scores that a program has: a table, or a dictionary of rliable's.
+
+    Raises:
+        UserError: They have another shape.
+    """
+    if isinstance(data, pd.DataFrame):
+        return collected(frame_rows(data), "the table")
+    name = Path("the dictionary")
+    plain = {method: np.asarray(scores) for method, scores in data.items()}
+    return collected(dicts.array_rows(plain, name), str(name), normalised=True)
 
 
 class _Reader:

@@ -6,9 +6,11 @@ import csv
 import io
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -35,13 +37,22 @@ def table_rows(path: Path) -> Iterator[ForeignRow]:
     Raises:
         UserError: It is no such table, or a value in it is not what it should be.
     """
-    lines = _parquet(path) if path.suffix == ".parquet" else _text(path)
+    yield from _rows(_parquet(path) if path.suffix == ".parquet" else _text(path), str(path))
+
+
+def frame_rows(frame: pd.DataFrame) -> Iterator[ForeignRow]:
+    """Yields the rows of a table in memory; see `table_rows`."""
+    lines = enumerate(frame.itertuples(index=False, name=None), start=1)
+    yield from _rows(chain([(0, list(frame.columns))], lines), "the table")
+
+
+def _rows(lines: Iterator[tuple[int, Sequence[Any]]], source: str) -> Iterator[ForeignRow]:
     header = next(lines, None)
     if header is None:
-        raise UserError(f"{path}: is empty; its first line names the columns.")
-    places = _places(path, [str(name) for name in header[1]])
+        raise UserError(f"{source}: is empty; its first line names the columns.")
+    places = _places(source, [str(name) for name in header[1]])
     for count, line in lines:
-        where = f"{path}, line {count}"
+        where = f"{source}, line {count}"
         if len(line) != len(header[1]):
             raise UserError(f"{where}: has {len(line)} values for {len(header[1])} columns.")
         yield _row({name: line[place] for name, place in places.items()}, where)
@@ -75,7 +86,7 @@ def _parquet(path: Path) -> Iterator[tuple[int, Sequence[Any]]]:
     yield from enumerate(zip(*columns, strict=True), start=1)
 
 
-def _places(path: Path, header: Sequence[str]) -> dict[str, int]:
+def _places(path: str, header: Sequence[str]) -> dict[str, int]:
     """Returns where each column is."""
     names = [name.strip().lower() for name in header]
     found = {}
