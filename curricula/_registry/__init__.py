@@ -65,6 +65,7 @@ class Registry(Generic[T]):
     group: str
     _items: dict[str, T] = field(default_factory=dict)
     _origins: dict[str, str] = field(default_factory=dict)
+    _modules: dict[str, str] = field(default_factory=dict)
 
     def register(self, name: str, *, origin: str = "pacebench") -> Callable[[T], T]:
         """Returns a decorator that registers its argument under `name`."""
@@ -112,6 +113,10 @@ class Registry(Generic[T]):
         """Returns the installed package that `name` comes from."""
         self.get(name)
         return self._origins[name]
+
+    def module(self, name: str) -> str | None:
+        """Returns the module that the entry point of `name` is in, if it has one."""
+        return self._modules.get(name)
 
     @cached_property
     def _points(self) -> dict[str, list[EntryPoint]]:
@@ -162,6 +167,7 @@ class Registry(Generic[T]):
         if point.name not in self._items:
             self._items[point.name] = item
         self._origins[point.name] = origin
+        self._modules[point.name] = point.module
 
 
 def _origin(point: EntryPoint) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pacebench import envs
 from pacebench.envs.setup import Setup
 from pacebench.harness.analysis import freeze, scores
 from pacebench.harness.analysis.analyse import analyse
@@ -53,7 +52,7 @@ def report_data(
         UserError: The results contradict the study, or cannot be analysed.
     """
     history = history or History()
-    scales = {name: scores.scale_of(setups[name], study.statistics.floor) for name in study.setups}
+    scales = scores.scales_of(study)
     curves = scores.target_curves(results, study, scales)
     runs = scored = scores.score_runs(results, study, scales, curves)
     updates = results.updates
@@ -102,7 +101,7 @@ def gather(root: Path, results: Results, ledger: Ledger) -> ReportData:
         for (label, setup), crash in scores.broken_cells(scores.planned(results.runs)).items()
     ]
     tuning, lacking = tuning_of(study, StudyFiles(root).folder)
-    setups = {name: envs.setup(name) for name in study.setups}
+    setups = {name: study.setup(name) for name in study.setups}
     frozen, changes = freeze.load(root), manifest.history
     data = report_data(results, study, setups, frozen=frozen, history=history, changes=changes)
     return replace(

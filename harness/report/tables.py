@@ -8,9 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from pacebench.harness.statistics.interval import Interval
+from typing import Any, Protocol
 
 MISSING = "–"
 MINUS = "−"
@@ -151,7 +149,19 @@ class Table:
         return "\n".join([head, rule, *rows])
 
 
-def interval_cells(key: str, interval: Interval | None) -> dict[str, Any]:
+class HasEnds(Protocol):
+    """Whatever has two ends."""
+
+    @property
+    def low(self) -> float:
+        """The lower end."""
+
+    @property
+    def high(self) -> float:
+        """The upper end."""
+
+
+def interval_cells(key: str, interval: HasEnds | None) -> dict[str, Any]:
     """Returns an interval as a row holds it for `Column.interval`."""
     ends = (None, None) if interval is None else (interval.low, interval.high)
     return {key: None if interval is None else ends, **dict(zip(_ends(key), ends, strict=True))}

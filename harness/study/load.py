@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails
 
 from pacebench.harness.errors import UserError
 from pacebench.harness.study.checks import Finding, check_parts
+from pacebench.harness.study.declared import DeclaredSetup, split_setups
 from pacebench.harness.study.models import CurriculumEntry, Study
 from pacebench.harness.study.overrides import Overrides
 from pacebench.harness.study.yaml_nodes import KeyPath, YamlDocument, read_document
@@ -54,7 +55,7 @@ def validate(document: YamlDocument) -> Study:
         parts: dict[str, Any] = {name: getattr(study, name) for name in Study.model_fields}
     except ValidationError as error:
         findings += [_explain(details, data) for details in error.errors(include_url=False)]
-        parts = _valid_parts(data)
+        parts = _valid_parts(split_setups(data))
     findings += check_parts(parts)
     if findings or study is None:
         ordered = sorted(findings, key=lambda finding: document.line(finding.path))
@@ -97,7 +98,7 @@ def _valid_curricula(entries: Any) -> list[CurriculumEntry | None]:
 
 def _explain(details: ErrorDetails, data: object) -> Finding:
     """Turns one of pydantic's findings into a key path and a sentence with a remedy."""
-    path = tuple(_path_in(data, details["loc"]))
+    path = tuple(_path_in(data, _as_written(details["loc"], data)))
     kind, value = details["type"], details["input"]
     if kind == "missing":
         return Finding(path, f"is missing; add '{path[-1]}:'.")
@@ -114,6 +115,14 @@ def _explain(details: ErrorDetails, data: object) -> Finding:
     message = message[:1].lower() + message[1:]
     given = "" if isinstance(value, dict | list | tuple) else f", not {_shown(value)}"
     return Finding(path, f"{message}{given}.")
+
+
+def _as_written(location: tuple[int | str, ...], data: Any) -> tuple[int | str, ...]:
+    """Returns where something stands in the file: declared setups stand among the others."""
+    if len(location) < 2 or location[0] != "declared":
+        return location
+    places = [i for i, entry in enumerate(data["setups"]) if isinstance(entry, Mapping)]
+    return ("setups", places[int(location[1])], *location[2:])
 
 
 def _shown(value: object) -> str:
@@ -141,7 +150,9 @@ def _siblings(path: KeyPath) -> list[str]:
     """Returns the keys that may stand where `path` stands."""
     model: type[BaseModel] = Study
     for key in path[:-1]:
-        if isinstance(key, str) and key in model.model_fields:
+        if key == "setups":
+            model = DeclaredSetup
+        elif isinstance(key, str) and key in model.model_fields:
             model = _model_of(model.model_fields[key].annotation) or model
     return list(model.model_fields)
 

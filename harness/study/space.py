@@ -199,12 +199,14 @@ def threshold_of(setup: str, normalised: float) -> float:
 def _ends(setup: str) -> tuple[float, float]:
     """Returns the discounted returns that are 0 and 1 on the scale of V₋."""
     anchors = envs.setup(setup).anchors
-    if anchors is None:
+    ends = () if anchors is None else (anchors.baseline, anchors.reference)
+    known = [end.discounted_return for end in ends if end.discounted_return is not None]
+    if len(known) < 2:
         raise UserError(
-            f"setup '{setup}' has no anchors, so V₋ has no normalised scale; run "
-            f"pacebench anchors {setup} --write."
+            f"setup '{setup}' has no anchors of the discounted return, so V₋ has no normalised "
+            f"scale; run pacebench anchors {setup} --write, or search other parameters."
         )
-    low, high = anchors.baseline.discounted_return, anchors.reference.discounted_return
+    low, high = known
     if low == high:
         raise UserError(
             f"setup '{setup}': baseline and reference have the same discounted return, so "

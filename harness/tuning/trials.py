@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from pacebench import envs
 from pacebench.harness.analysis.scores import FLOORED, Scale, scale_of, target_episodes
 from pacebench.harness.errors import UserError
 from pacebench.harness.records import Status
@@ -148,7 +147,7 @@ def run_planned(search: Search, runs: list[PlannedRun], options: RunOptions) -> 
 def scores_of(search: Search, runs: list[PlannedRun]) -> list[SeedScore]:
     """Reads the scores of one configuration from the store."""
     store = RunStore(search.folder)
-    scale = scale_of(envs.setup(search.setup), search.study.statistics.floor)
+    scale = scale_of(search.study.setup(search.setup), search.study.statistics.floor)
     scores = []
     for run in runs:
         stored = store.read(run.run_id, tables=True)

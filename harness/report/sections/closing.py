@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
 
+from pacebench.envs import Anchors
 from pacebench.harness.analysis import freeze
 from pacebench.harness.analysis.deviations import code_changes
 from pacebench.harness.analysis.scores import UNRESOLVED
@@ -180,7 +182,8 @@ def _scales(data: ReportData) -> Table:
         "anchors",
         "Scales",
         "Normalised score = (return − baseline) / (reference − baseline), fixed per setup and "
-        "never taken from the data at hand. The floor is the normalised score of a failed run.",
+        "never taken from the data at hand; without anchors it is the raw return. The floor is the "
+        "normalised score of a failed run.",
         (
             Column("setup", "setup"),
             Column("baseline", "baseline return (0)", number(4), number=True),
@@ -194,17 +197,26 @@ def _scales(data: ReportData) -> Table:
         [
             {
                 "setup": name,
-                "baseline": scale.anchors.baseline.mean_return,
-                "reference": scale.anchors.reference.mean_return,
-                "policies": f"{scale.anchors.baseline.policy}, {scale.anchors.reference.policy}",
-                "episodes": scale.anchors.episodes,
-                "floor": scale.floor,
+                **_anchors(scale.anchors),
+                "floor": None if math.isnan(scale.floor) else scale.floor,
                 "threshold": scale.threshold,
-                "command": scale.anchors.command,
             }
             for name, scale in data.scales.items()
         ],
     )
+
+
+def _anchors(anchors: Anchors | None) -> dict[str, Any]:
+    if anchors is None:
+        return {"policies": "no anchors: raw returns"}
+    low, high = anchors.baseline, anchors.reference
+    return {
+        "baseline": low.mean_return,
+        "reference": high.mean_return,
+        "policies": f"{low.policy}, {high.policy}",
+        "episodes": anchors.episodes,
+        "command": anchors.command,
+    }
 
 
 def limits(data: ReportData) -> doc.Section:

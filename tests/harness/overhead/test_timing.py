@@ -68,9 +68,9 @@ def test_slowdown_stretches_the_timed_region_by_its_factor(monkeypatch):
     monkeypatch.setattr(timing, "perf_counter_ns", clock)
     plain = Replay(Contestant("default", "default"), [instance])
     slowed = Replay(Contestant("slow", "default", slowdown=100.0), [instance])
-    assert plain.time(0)[0] == 10
+    assert plain.time(0)[0] == pytest.approx(10e-9)
     # The update takes one tick; waiting ends at the first reading beyond 100 ticks.
-    assert 1000 <= slowed.time(0)[0] <= 1030
+    assert 1000e-9 <= slowed.time(0)[0] <= 1030e-9
 
 
 def test_block_times_every_contestant_and_leaves_the_collector_alone():
@@ -88,15 +88,16 @@ def test_block_times_every_contestant_and_leaves_the_collector_alone():
     assert gc.get_freeze_count() == frozen
     assert set(found) == {"spgl", "twin", "default"}
     for times in found.values():
-        assert len(times.wall) == len(times.cpu) == 2
-        assert min(times.wall) > 0
+        assert len(times.wall) == len(times.cpu) == len(times.step) == 2
+        # The method's own step is a part of the whole update.
+        assert all(0 < own < whole for own, whole in zip(times.step, times.wall, strict=True))
 
 
 def test_a_warm_pass_begins_with_untimed_updates(monkeypatch):
     instances = [synthetic(1, 16, i, seed=3, epsilon=0.05) for i in (0, 1, 2)]
     replay = Replay(Contestant("spgl", "spgl"), instances)
     made = []
-    monkeypatch.setattr(replay, "time", lambda index: made.append(index) or (index, index))
+    monkeypatch.setattr(replay, "time", lambda index: made.append(index) or (index, index, index))
     assert replay.run(warm=True)[:, 0].tolist() == [0, 1, 2]
     assert made == [0, 1, 2, 0, 1, 2]
     made.clear()
