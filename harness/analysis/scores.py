@@ -130,13 +130,17 @@ def scale_of(setup: Setup, floor: float | None = None) -> Scale:
     )
 
 
-def scales_of(study: Study) -> dict[str, Scale]:
+def scales_of(study: Study, known: Mapping[str, Setup] | None = None) -> dict[str, Scale]:
     """Returns the scale of each of a study's setups.
+
+    Args:
+        study: The study.
+        known: Its setups by name; as they are registered or declared unless given.
 
     Raises:
         UserError: Scores of several setups are averaged, but one of them has no anchors.
     """
-    setups = [study.setup(name) for name in study.setups]
+    setups = [known[name] if known else study.setup(name) for name in study.setups]
     lacking = [setup.name for setup in setups if setup.anchors is None]
     if lacking and len(setups) > 1:
         raise UserError(

@@ -148,6 +148,7 @@ def test_episodes_that_are_there_twice_are_refused() -> None:
         score(frames, plan)
 
 
-def test_a_setup_without_anchors_is_refused() -> None:
-    with pytest.raises(UserError, match="no normalisation anchors"):
-        scale_of(replace(synthetic.setup("point-mass-1"), anchors=None))
+def test_a_setup_without_anchors_is_scored_in_raw_returns() -> None:
+    scale = scale_of(replace(synthetic.setup("point-mass-1"), anchors=None))
+    assert scale.raw_only
+    assert (scale.normalise(7.0), scale.raw(7.0)) == (7.0, 7.0)
