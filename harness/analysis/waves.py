@@ -78,9 +78,9 @@ def planned_counts(study: Study, root: Path) -> Counts:
 
 
 def open_questions(table: ScoreTable) -> list[ComparisonResult]:
-    """Returns the weighted questions with their present verdicts."""
+    """Returns the weighted questions with their present verdicts, and nothing beside them."""
     asked = [q for q in questions(table.study, ()) if q.weighted]
-    return [compare(table, q, confirmatory=False) for q in asked]
+    return [compare(table, q, confirmatory=False, beside=False) for q in asked]
 
 
 def scored_table(study: Study, root: Path) -> ScoreTable:

@@ -80,6 +80,10 @@ class LocalExecutor:
                 worker.close()
         return ended
 
+    def abandon(self, attempt: Attempt) -> bool:
+        """Gives nothing up: a silent worker is seen, and ended, by the watch over it."""
+        return False
+
     def stop(self) -> None:
         """Asks all workers to stop at their next checkpoint."""
         for worker in self._busy:

@@ -24,6 +24,13 @@ CELLS: dict[str, dict[str, Any]] = {
         "steps": (1000, 6000),
         "params": {"n_steps": 40},
     },
+    # It reads more of an episode than its value.
+    "levels in the middle of a cohort": {
+        "curriculum": "plr",
+        "budget": 3000,
+        "steps": (1000, 3000),
+        "params": {"n_steps": 40},
+    },
     "normalised": {
         "budget": 4000,
         "steps": (2000, 4000),
