@@ -319,7 +319,7 @@ def _how(runs: pd.DataFrame) -> pd.Series[str]:
 
 
 def _areas(curves: pd.DataFrame) -> pd.DataFrame:
-    wide = curves.pivot(index=KEY, columns="step", values="normalised").dropna()
+    wide = curves.pivot_table(index=KEY, columns="step", values="normalised").dropna()
     steps = wide.columns.to_numpy(dtype=np.float64)
     if len(steps) < 2:
         wide = wide.iloc[:0]  # a grid of one point has no area
