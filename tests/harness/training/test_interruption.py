@@ -16,55 +16,6 @@ from pacebench.harness.training import train
 from pacebench.harness.verify.learners import InterruptingHooks, fingerprint, run_in_pieces
 from tests.harness.training.cells import make_cell
 
-<<<<<<< HEAD
-=======
-
-class Interrupting(NoHooks):
-    """Keeps checkpoints as a store would, and stops after so many iterations."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.kept: dict[RunSeed, Checkpoint] = {}
-        self.refused: dict[RunSeed, str] = {}
-        self.left = 10**9
-        self.steps = 0
-
-    def refuse(self, seed: RunSeed, reason: str) -> None:
-        self.refused[seed] = reason
-        del self.kept[seed]
-
-    def load(self, seed: RunSeed) -> Checkpoint | None:
-        return self.kept.get(seed)
-
-    def save(self, seed: RunSeed, checkpoint: Checkpoint) -> None:
-        assert all(isinstance(a, np.ndarray) for a in checkpoint.arrays.values())
-        plain = json.loads(json.dumps(checkpoint.state, allow_nan=False))
-        arrays = {name: array.copy() for name, array in checkpoint.arrays.items()}
-        self.kept[seed] = Checkpoint(checkpoint.step, arrays, plain)
-
-    def progress(self, env_steps: int) -> None:
-        self.steps += env_steps
-        self.left -= 1
-
-    def should_stop(self) -> bool:
-        return self.left <= 0
-
-
-def run_in_pieces(cell: Cell, seeds: list[RunSeed], pieces: list[int]) -> dict[int, str]:
-    return {r.seed.index: fingerprint(r) for r in train_in_pieces(cell, seeds, pieces).results}
-
-
-def train_in_pieces(cell: Cell, seeds: list[RunSeed], pieces: list[int]) -> Interrupting:
-    hooks = Interrupting()
-    for piece in (*pieces, 10**9):
-        hooks.left = piece
-        done = {result.seed for result in hooks.results}
-        train(cell, [seed for seed in seeds if seed not in done], hooks)
-    assert not hooks.refused
-    return hooks
-
-
->>>>>>> trust-run
 CELLS: dict[str, dict[str, Any]] = {
     "spgl": {"budget": 6000, "steps": (1000, 3000, 6000)},
     "rare updates": {"budget": 6000, "steps": (2000, 6000), "schedule": {"every": 4}},
@@ -116,7 +67,7 @@ def test_an_interrupted_run_ends_the_same_and_does_nothing_twice(case: str) -> N
     hooks = InterruptingHooks()
     whole = {r.seed.index: fingerprint(r) for r in train(cell, seeds, hooks)}
     saves = learners.get(cell.learner.name).capabilities.checkpoints
-    pieces = train_in_pieces(cell, seeds, [1] * 7 if saves else [2, 1])
+    pieces = run_in_pieces(cell, seeds, [1] * 7 if saves else [2, 1])
     assert {r.seed.index: fingerprint(r) for r in pieces.results} == whole
     assert (pieces.steps == hooks.steps) == saves
 
