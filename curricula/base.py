@@ -289,6 +289,8 @@ class Curriculum:
             CurriculumError: The state is of another curriculum or is malformed; nothing has
                 changed then.
         """
+        if not isinstance(state, dict):
+            raise CurriculumError(f"a saved state is a dictionary, not {type(state).__name__}.")
         for key, own in (("name", self.name), ("dim", self.dim)):
             if state.get(key) != own:
                 raise CurriculumError(
@@ -298,9 +300,14 @@ class Curriculum:
         try:
             counts = {"updates": int(state["updates"]), "rejected": int(state["rejected"])}
             attributes = self._load_state(state)
-        except (KeyError, TypeError) as error:
+            if min(counts.values()) < 0:
+                raise ValueError("a count below zero")
+        except CurriculumError:
+            raise
+        except (LookupError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise CurriculumError(
-                f"the saved state of {self.name!r} is incomplete ({error}); save it again."
+                f"the saved state of {self.name!r} is incomplete or damaged ({error}); save it "
+                "again."
             ) from None
         self._install({**attributes, **counts})
 

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import os
-from dataclasses import asdict
 from importlib.metadata import version
-from pathlib import Path
 
 import numpy as np
 from numpy.random import SeedSequence
 
-from pacebench.envs.catalogue import ANCHORS_FILE
 from pacebench.envs.errors import SetupError
 from pacebench.envs.registry import environment, setup
-from pacebench.envs.rollout import PlayedEpisodes, draw_contexts, play
+from pacebench.envs.rollout import draw_contexts, play
 from pacebench.envs.setup import Anchors, PolicyScore, Setup
 
 
 def measure_anchors(name: str | Setup, episodes: int, seed: int, command: str) -> Anchors:
     """Plays the baseline and the reference policy on the target distribution.
 
-    Both meet the same contexts and the same random streams.
+    Both meet the same contexts and the same random streams. Where there is no reference policy, the
+    setup's declared return takes its place.
 
     Args:
         name: A setup or its name.
@@ -31,16 +27,18 @@ def measure_anchors(name: str | Setup, episodes: int, seed: int, command: str) -
     """
     if episodes < 2:
         raise SetupError(f"a standard error needs at least two episodes, got {episodes}.")
-    spec = setup(name)
-    contexts_seed, episodes_seed = SeedSequence(seed).spawn(2)
-    contexts = draw_contexts(spec, episodes, contexts_seed)
-    scores = [
-        _score(policy, play(spec, policy, contexts, episodes_seed))
-        for policy in (environment(spec).baseline_policy, "reference")
-    ]
+    spec, kind = setup(name), environment(name)
+    declared = spec.reference_return
+    if not kind.has_reference() and declared is None:
+        raise SetupError(
+            f"setup {spec.name!r} has no reference policy, so nothing is 1 on its scale; declare "
+            "its reference_return, or report raw returns."
+        )
     return Anchors(
-        baseline=scores[0],
-        reference=scores[1],
+        baseline=baseline_score(spec, episodes, seed),
+        reference=PolicyScore("declared", declared)
+        if declared is not None
+        else _score(spec, "reference", episodes, seed),
         episodes=episodes,
         seed=seed,
         command=command,
@@ -48,17 +46,15 @@ def measure_anchors(name: str | Setup, episodes: int, seed: int, command: str) -
     )
 
 
-def write_anchors(name: str, anchors: Anchors, path: Path = ANCHORS_FILE) -> None:
-    """Records a setup's anchors in the file from which setups load them, atomically."""
-    stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    stored[name] = asdict(anchors)
-    text = json.dumps(dict(sorted(stored.items())), indent=2, ensure_ascii=False)
-    fresh = path.with_suffix(".tmp")
-    fresh.write_text(text + "\n", encoding="utf-8")
-    os.replace(fresh, path)
+def baseline_score(name: str | Setup, episodes: int, seed: int) -> PolicyScore:
+    """Plays the policy that is normalised to 0 on the target distribution."""
+    return _score(setup(name), environment(name).baseline_policy, episodes, seed)
 
 
-def _score(policy: str, played: PlayedEpisodes) -> PolicyScore:
+def _score(spec: Setup, policy: str, episodes: int, seed: int) -> PolicyScore:
+    contexts_seed, episodes_seed = SeedSequence(seed).spawn(2)
+    contexts = draw_contexts(spec, episodes, contexts_seed)
+    played = play(spec, policy, contexts, episodes_seed)
     root = np.sqrt(len(played.returns))
     values = []
     for sample in (played.returns, played.discounted_returns, played.successes.astype(float)):

@@ -82,8 +82,8 @@ def load_results(path: Path | str) -> Results:
     return load.load_results(path)
 
 
-def report(path: Path | str, out: Path | str | None = None, *, svg: bool = True) -> Report:
+def report(path: Path | str, out: Path | str | None = None) -> Report:
     """Writes the report of a results folder; see `harness.report.make.report`."""
     from pacebench.harness.report import make
 
-    return make.report(path, out, svg=svg)
+    return make.report(path, out)

@@ -65,6 +65,7 @@ class Registry(Generic[T]):
     group: str
     _items: dict[str, T] = field(default_factory=dict)
     _origins: dict[str, str] = field(default_factory=dict)
+    _modules: dict[str, str] = field(default_factory=dict)
 
     def register(self, name: str, *, origin: str = "pacebench") -> Callable[[T], T]:
         """Returns a decorator that registers its argument under `name`."""
@@ -94,13 +95,14 @@ class Registry(Generic[T]):
             UnknownNameError: Nothing is; the message names the nearest match.
             DuplicateNameError: Two packages have something of this name.
         """
-        self._check_claims(name)
-        if name not in self._items:
-            self._load(only=name)
-        try:
-            return self._items[name]
-        except (KeyError, TypeError):
-            raise UnknownNameError(self.kind, name, self.names()) from None
+        # Whatever else stands where a name is meant, such as a list, may not even be hashable.
+        if isinstance(name, str):
+            self._check_claims(name)
+            if name not in self._items:
+                self._load(only=name)
+            if name in self._items:
+                return self._items[name]
+        raise UnknownNameError(self.kind, name, self.names())
 
     def names(self) -> list[str]:
         """Returns every name, ours in the order of registration, then the outside ones."""
@@ -111,6 +113,10 @@ class Registry(Generic[T]):
         """Returns the installed package that `name` comes from."""
         self.get(name)
         return self._origins[name]
+
+    def module(self, name: str) -> str | None:
+        """Returns the module that the entry point of `name` is in, if it has one."""
+        return self._modules.get(name)
 
     @cached_property
     def _points(self) -> dict[str, list[EntryPoint]]:
@@ -161,6 +167,7 @@ class Registry(Generic[T]):
         if point.name not in self._items:
             self._items[point.name] = item
         self._origins[point.name] = origin
+        self._modules[point.name] = point.module
 
 
 def _origin(point: EntryPoint) -> str:

@@ -16,6 +16,7 @@ from pacebench.harness.statistics.interval import Interval
 from pacebench.harness.statistics.scores import Scores
 
 Bounds = tuple[float, float]
+_MANY_RUNS = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +99,7 @@ def estimate(
     bounds: Bounds | None,
     rng: np.random.Generator,
     level: float,
-    resamples: int = intervals.RESAMPLES,
+    resamples: int | None = None,
 ) -> list[Estimate]:
     """Returns the estimates of all functionals of one estimand, with their intervals.
 
@@ -109,8 +110,10 @@ def estimate(
         bounds: Smallest and largest possible score, if declared.
         rng: Source of the resamples.
         level: Nominal level.
-        resamples: How many.
+        resamples: How many; unless given, fewer where runs are many, because each takes longer.
     """
+    if resamples is None:
+        resamples = intervals.RESAMPLES if scores.runs <= _MANY_RUNS else intervals.RESAMPLES // 5
     names = functionals(estimand, scope)
     distributions = bootstrap.resample(scores.matrix, names, resamples, rng)
     found = []
@@ -124,8 +127,8 @@ def estimate(
         if name == "mean":
             if bounds is not None:
                 # A floor above the worst score seen is no bound: refused, with the sentence.
-                limited = attempt(_bounded(scores, bounds, rng, level))
-            error = _standard_error(scores)
+                limited = attempt(lambda: intervals.bounded_mean(scores, bounds, rng, level))
+            error = float(welch.mean_moments(scores.matrix).error) if scores.runs > 1 else None
             main = attempt(lambda: _mean_interval(scores, estimand, level, bounds))
             if main is None and limited is not None:
                 main = replace(limited, note="no run varies: interval for bounded scores instead")
@@ -152,16 +155,6 @@ def estimate(
             )
         )
     return found
-
-
-def _bounded(
-    scores: Scores, bounds: Bounds, rng: np.random.Generator, level: float
-) -> Callable[[], Interval]:
-    return lambda: intervals.bounded_mean(scores, bounds, rng, level)
-
-
-def _standard_error(scores: Scores) -> float | None:
-    return float(welch.mean_moments(scores.matrix).error) if scores.runs > 1 else None
 
 
 def _mean_interval(scores: Scores, estimand: str, level: float, bounds: Bounds | None) -> Interval:

@@ -141,7 +141,7 @@ def plan_of(study: Study) -> dict[str, Any]:
         cells.setdefault(runs[0].label, {})[cell.setup] = cell.model_dump(mode="json")
     evaluation = planned[0].cell.evaluation
     held_out = {
-        name: sha256(held_out_contexts(envs.setup(name), evaluation).tobytes())
+        name: sha256(held_out_contexts(study.setup(name), evaluation).tobytes())
         for name in study.setups
     }
     said = study.statistics
@@ -155,18 +155,17 @@ def plan_of(study: Study) -> dict[str, Any]:
         "solved": said.solved,
         "cvar_share": CVAR_SHARE,
         "floor": said.floor,
-        "ranges": {name: _range(name) for name in study.setups},
+        "ranges": {name: _range(study.setup(name)) for name in study.setups},
         "seeds": study.seeds.model_dump(mode="json"),
         "tuning": study.tuning.model_dump(mode="json") if study.tuning else None,
-        "anchors": {name: envs.setup(name).to_dict()["anchors"] for name in study.setups},
+        "anchors": {name: study.setup(name).to_dict()["anchors"] for name in study.setups},
         "held_out_contexts": held_out,
         "cells": cells,
     }
 
 
-def _range(setup: str) -> list[float | None]:
-    spec = envs.setup(setup)
-    return [spec.min_return, spec.max_return]
+def _range(setup: envs.Setup) -> list[float | None]:
+    return [setup.min_return, setup.max_return]
 
 
 def _under_early_rule(study: Study, plan: dict[str, Any]) -> dict[str, Any]:

@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from pacebench import envs
 from pacebench.harness.analysis.comparisons import Question, questions
-from pacebench.harness.analysis.scores import scale_of, score_runs
+from pacebench.harness.analysis.scores import scales_of, score_runs
 from pacebench.harness.analysis.table import SUITE, ScoreTable
 from pacebench.harness.analysis.verdicts import Verdict
 from pacebench.harness.errors import UserError
@@ -97,7 +96,7 @@ def forecast(
             "plan needs the spread of scores: give either a pilot with --pilot FOLDER or mixtures "
             'with --assume "spgl: 0.95@85±2, default: 0.4@85±2|15±2".'
         )
-    scales = {name: scale_of(envs.setup(name), study.statistics.floor) for name in study.setups}
+    scales = scales_of(study)
     root = study_sequence(study.seeds.root, StudyRole.BOOTSTRAP, 2)
     if pilot is not None:
         return _from_pilot(study, pilot, scales, asked, root, limit)

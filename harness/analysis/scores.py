@@ -8,6 +8,7 @@ Nothing is dropped, and no curve is cut to the shortest run.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -60,15 +61,16 @@ class Scale:
     """One setup's fixed scale: what is 0, what is 1, and how low and high a score can be.
 
     Attributes:
-        anchors: The anchors that map returns to normalised scores.
+        anchors: The anchors that map returns to normalised scores; without them, scores that are
+            called normalised are raw returns.
         threshold: V₋ on the discounted return, for steps-to-threshold.
-        floor: Normalised score of a run that failed by its own doing.
+        floor: Normalised score of a run that failed by its own doing; NaN if none is known.
         lowest: Normalised score that no run can fall below, as far as the setup knows.
         highest: Normalised score that no run can exceed, as far as the setup knows.
         bounded: Whether the setup knows both of them.
     """
 
-    anchors: Anchors
+    anchors: Anchors | None
     threshold: float
     floor: float
     lowest: float
@@ -78,47 +80,75 @@ class Scale:
     @property
     def unit(self) -> float:
         """The return that one unit of normalised score is worth."""
+        if self.anchors is None:
+            return 1.0
         return self.anchors.reference.mean_return - self.anchors.baseline.mean_return
+
+    @property
+    def raw_only(self) -> bool:
+        """Whether scores are raw returns, for want of anchors."""
+        return self.anchors is None
+
+    @property
+    def zero(self) -> float:
+        """The return that is normalised to 0."""
+        return 0.0 if self.anchors is None else self.anchors.baseline.mean_return
 
     def normalise(self, returns: Any) -> Any:
         """Maps returns to normalised scores: baseline 0, reference 1."""
-        return (returns - self.anchors.baseline.mean_return) / self.unit
+        return (returns - self.zero) / self.unit
 
     def raw(self, normalised: Any) -> Any:
         """Maps normalised scores back to returns."""
-        return self.anchors.baseline.mean_return + normalised * self.unit
+        return self.zero + normalised * self.unit
 
 
 def scale_of(setup: Setup, floor: float | None = None) -> Scale:
     """Returns the scale of a setup.
 
     The floor is the declared one, else the lowest possible return, else the baseline policy's
-    score: a failed run never scores by what it had reached before it failed.
+    score: a failed run never scores by what it had reached before it failed. Without anchors the
+    scale is that of the returns, and an unknown floor stays unknown.
 
     Args:
-        setup: The setup, with measured anchors.
+        setup: The setup.
         floor: The study's declared floor on the normalised score, if any.
-
-    Raises:
-        UserError: The setup has no anchors.
     """
-    if setup.anchors is None:
-        raise UserError(
-            f"setup '{setup.name}' has no normalisation anchors, so its scores have no scale; "
-            "measure its baseline and reference policies and add the anchors to the setup."
-        )
-    normalise = setup.anchors.normalise
+    anchors = setup.anchors
+    normalise = anchors.normalise if anchors is not None else float
+    unknown = (0.0, 1.0) if anchors is not None else (math.nan, math.nan)
     known_low, known_high = setup.min_return is not None, setup.max_return is not None
-    lowest = normalise(setup.min_return) if setup.min_return is not None else 0.0
-    highest = normalise(setup.max_return) if setup.max_return is not None else 1.0
+    lowest = normalise(setup.min_return) if setup.min_return is not None else unknown[0]
+    highest = normalise(setup.max_return) if setup.max_return is not None else unknown[1]
     return Scale(
-        anchors=setup.anchors,
+        anchors=anchors,
         threshold=setup.threshold,
         floor=lowest if floor is None else floor,
         lowest=lowest if floor is None else min(lowest, floor),
         highest=highest,
         bounded=known_low and known_high,
     )
+
+
+def scales_of(study: Study, setups: Mapping[str, Setup] | None = None) -> dict[str, Scale]:
+    """Returns the scale of each of a study's setups.
+
+    Args:
+        study: The study.
+        setups: Its setups by name; looked up if not given.
+
+    Raises:
+        UserError: Scores of several setups are averaged, but one of them has no anchors.
+    """
+    there = [study.setup(name) if setups is None else setups[name] for name in study.setups]
+    lacking = [setup.name for setup in there if setup.anchors is None]
+    if lacking and len(there) > 1:
+        raise UserError(
+            f"setup '{lacking[0]}' has no anchors, so its scores cannot be averaged with those of "
+            f"other setups; run pacebench anchors {lacking[0]} --write, declare its anchors, or "
+            "give it a study of its own, which is reported in raw returns."
+        )
+    return {setup.name: scale_of(setup, study.statistics.floor) for setup in there}
 
 
 def planned(runs: pd.DataFrame) -> pd.DataFrame:
@@ -173,6 +203,11 @@ def target_curves(results: ResultFrames, study: Study, scales: Mapping[str, Scal
     for name, scale in scales.items():
         here = table["setup"] == name
         failed = here & (table["how"] == FLOOR) & table["return"].isna()
+        if failed.any() and math.isnan(scale.floor):
+            raise UserError(
+                f"a run on '{name}' failed, but neither the setup's min_return nor its anchors say "
+                "what that scores; declare 'statistics: floor:' as a return."
+            )
         table.loc[failed, "return"] = scale.raw(scale.floor)
         table.loc[failed, "success"] = 0.0
         table.loc[here, "normalised"] = scale.normalise(table.loc[here, "return"])
@@ -284,12 +319,12 @@ def _how(runs: pd.DataFrame) -> pd.Series[str]:
 
 
 def _areas(curves: pd.DataFrame) -> pd.DataFrame:
-    rows = [
-        (*key, estimands.auc(group["step"].to_numpy(), group["normalised"].to_numpy()))
-        for key, group in curves.groupby(KEY, sort=False)
-        if len(group) > 1 and group["normalised"].notna().all()
-    ]
-    return pd.DataFrame(rows, columns=[*KEY, "auc"]).astype({"auc": np.float64})
+    wide = curves.pivot_table(index=KEY, columns="step", values="normalised").dropna()
+    steps = wide.columns.to_numpy(dtype=np.float64)
+    if len(steps) < 2:
+        wide = wide.iloc[:0]  # a grid of one point has no area
+    areas = [estimands.auc(steps, curve) for curve in wide.to_numpy()]
+    return pd.DataFrame({"auc": areas}, index=wide.index, dtype=np.float64).reset_index()
 
 
 def _worst_contexts(

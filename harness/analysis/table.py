@@ -198,7 +198,8 @@ class ScoreTable:
 
         Returns have none where none is proven: then a comparison rests on a model.
         """
-        return self.bounds(setup, estimand) or (None if estimand in ("return", STEPS) else CLIP)
+        unproven = None if estimand in ("return", STEPS) or self.scales[setup].raw_only else CLIP
+        return self.bounds(setup, estimand) or unproven
 
     def has_range(self, scope: str, estimand: str) -> bool:
         """Returns whether comparisons rest on a range of the scores, and on no model."""

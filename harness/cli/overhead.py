@@ -39,10 +39,9 @@ def overhead(
 
     Example: [bold]pacebench overhead --quick --out results/overhead-quick[/bold]
     """
-    import json
     from dataclasses import asdict
 
-    from pacebench.harness.cli.output import console
+    from pacebench.harness.cli.output import console, say_json
     from pacebench.harness.overhead.compare import compare_runs
     from pacebench.harness.overhead.measure import measure
     from pacebench.harness.overhead.settings import make_settings
@@ -58,7 +57,7 @@ def overhead(
     agreement = None if compare is None else write_agreement(out, compare_runs(out, compare))
     if json_:
         shown = {"claims": [asdict(claim) for claim in claims], "agreement": agreement}
-        typer.echo(json.dumps(shown, indent=2, ensure_ascii=False))
+        say_json(shown)
         return
     terminal = console()
     for claim in claims:

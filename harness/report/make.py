@@ -14,7 +14,10 @@ from pacebench.harness.analysis.scores import UNRESOLVED
 from pacebench.harness.errors import UserError
 from pacebench.harness.report.data import ReportData
 from pacebench.harness.report.document import Document
+from pacebench.harness.report.embedded import embedded
 from pacebench.harness.report.gather import gather
+from pacebench.harness.report.overview import SUMMARY, summary
+from pacebench.harness.report.paper import write_paper
 from pacebench.harness.report.render import markdown, page
 from pacebench.harness.report.sections.order import document
 from pacebench.harness.store.files import StorageError, make_folder, storage, write_atomic
@@ -45,7 +48,7 @@ class Report:
         return self.folder / "index.html"
 
 
-def report(path: Path | str, out: Path | str | None = None, *, svg: bool = True) -> Report:
+def report(path: Path | str, out: Path | str | None = None) -> Report:
     """Writes the report of a results folder and notes in its ledger that the data were looked at.
 
     The same results give the same tables and figures, byte for byte; only the provenance section
@@ -54,7 +57,6 @@ def report(path: Path | str, out: Path | str | None = None, *, svg: bool = True)
     Args:
         path: The results folder, `results/<study>`, or a packed study.
         out: Where to write; `report` inside it if not given.
-        svg: Whether to write the figures as SVG files too; the page holds them in any case.
 
     Raises:
         UserError: There are no results, or they cannot be analysed.
@@ -85,11 +87,11 @@ def report(path: Path | str, out: Path | str | None = None, *, svg: bool = True)
         data = replace(data, notes=[*data.notes, said])
     made = document(data)
     folder = StudyFiles(root).folder / FOLDER if out is None else Path(out)
-    write(made, data, folder, svg=svg)
+    write(made, data, folder)
     return Report(folder, data, made)
 
 
-def write(made: Document, data: ReportData, folder: Path, *, svg: bool = True) -> None:
+def write(made: Document, data: ReportData, folder: Path) -> None:
     """Writes a document's files beside those of an earlier report, and then puts them in place.
 
     Raises:
@@ -98,16 +100,18 @@ def write(made: Document, data: ReportData, folder: Path, *, svg: bool = True) -
     make_folder(folder)
     with storage(folder), TemporaryDirectory(prefix=".new-", dir=folder) as name:
         new = Path(name)
-        for kind in ("tables", "figures"):
+        for kind in ("tables", "figures", "paper"):
             (new / kind).mkdir()
         for table in made.tables():
             table.write(new / "tables")
         for figure in made.figures():
-            figure.write(new / "figures", svg=svg)
+            figure.write(new / "figures")
+        write_paper(made, new / "paper")
         write_atomic(new / "report.md", markdown(made).encode())
-        write_atomic(new / "index.html", page(made, data.styles, svg=svg).encode())
+        write_atomic(new / SUMMARY, summary(made, data).encode())
+        write_atomic(new / "index.html", page(made, data.styles, embedded(data)).encode())
         # All of it is there, so an interruption leaves the old report or the new one.
-        for part in ("tables", "figures", "report.md", "index.html"):
+        for part in ("tables", "figures", "paper", "report.md", SUMMARY, "index.html"):
             if os.path.lexists(folder / part):
                 os.rename(folder / part, new / f"old-{part}")
             os.rename(new / part, folder / part)

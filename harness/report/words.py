@@ -40,8 +40,8 @@ def short_count(value: float) -> str:
     """Returns a number of steps in the fewest characters: 250k, 1.5M."""
     for unit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= unit:
-            return f"{value / unit:.4g}{letter}"
-    return f"{value:.4g}"
+            return f"{value / unit:.4g}{letter}".replace("-", "−")
+    return f"{value:.4g}".replace("-", "−")
 
 
 def slug(text: str) -> str:

@@ -226,15 +226,12 @@ def make_runs(
 
 def evaluation_hashes(runs: Iterable[PlannedRun]) -> dict[str, str]:
     """Returns the hash of what each cell is evaluated on, by the cell's digest."""
-    from pacebench import envs
     from pacebench.harness.training.evaluation import evaluation_digest
 
     # Cells of one setup mostly share their evaluation.
-    shared = functools.cache(
-        lambda setup, evaluation: evaluation_digest(envs.setup(setup), evaluation)
-    )
+    shared = functools.cache(evaluation_digest)
     cells = {run.cell.digest: run.cell for run in runs}
-    return {name: shared(cell.setup, cell.evaluation) for name, cell in cells.items()}
+    return {name: shared(cell.task, cell.evaluation) for name, cell in cells.items()}
 
 
 def _check(options: RunOptions) -> None:

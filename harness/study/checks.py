@@ -12,8 +12,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from pacebench import curricula, envs
+from pacebench.envs.from_gymnasium import probe
 from pacebench.harness import learners
 from pacebench.harness.study.construct import make_curriculum
+from pacebench.harness.study.declared import DeclaredSetup
 from pacebench.harness.study.expand import resolve_curriculum
 from pacebench.harness.study.models import (
     CurriculumEntry,
@@ -69,8 +71,8 @@ def check_parts(parts: Mapping[str, Any]) -> list[Finding]:
     findings: list[Finding] = []
     entries: Sequence[CurriculumEntry | None] = parts.get("curricula") or ()
     setups: Sequence[str] = parts.get("setups") or ()
-    findings += _curricula(entries, setups)
-    findings += _setups(setups)
+    tasks, found = _tasks(setups, parts.get("declared") or ())
+    findings += [*_curricula(entries, setups, tasks), *found]
     if "seeds" in parts and setups:
         for name in parts["seeds"].at_most:
             if name not in setups:
@@ -78,30 +80,33 @@ def check_parts(parts: Mapping[str, Any]) -> list[Finding]:
                 findings.append(Finding(("seeds", "at_most", name), text))
     if "learner" in parts:
         here: KeyPath = ("learner",)
-        findings += _learner(parts["learner"], here, setups, parts.get("budget"))
+        findings += _learner(parts["learner"], here, tasks, parts.get("budget"))
         for i, entry in enumerate(entries):
             if entry is None:
                 continue
             changed = changed_learner(parts["learner"], entry.learner)
             if entry.learner is not None:
                 here = ("curricula", i, "learner")
-                findings += _learner(changed, here, setups, parts.get("budget"))
+                findings += _learner(changed, here, tasks, parts.get("budget"))
             findings += _fed(entry, changed, ("curricula", i, "name"))
     if "evaluation" in parts and "budget" in parts:
         findings += _evaluation(parts["evaluation"], parts["budget"])
     if "schedule" in parts and parts["schedule"].value_signal == "critic":
-        findings += _critic(setups)
+        findings += _critic(tasks)
     if "statistics" in parts and None not in entries:
         labels = [entry.shown for entry in entries if entry is not None]
         findings += _statistics(parts["statistics"], labels)
         if parts.get("tuning") is not None:
             known = [entry for entry in entries if entry is not None]
             findings += _tuning(parts["tuning"], known, parts.get("budget"))
+            if parts.get("declared"):
+                text = "searches need registered setups; register what the study declares."
+                findings.append(Finding(("tuning",), text))
     return findings
 
 
 def _curricula(
-    entries: Sequence[CurriculumEntry | None], setups: Sequence[str]
+    entries: Sequence[CurriculumEntry | None], setups: Sequence[str], tasks: Sequence[envs.Setup]
 ) -> Iterator[Finding]:
     seen: set[str] = set()
     for i, entry in enumerate(entries):
@@ -112,10 +117,12 @@ def _curricula(
                 ("curricula", i), f"'{entry.shown}' is there already; give this one a 'label:'."
             )
         seen.add(entry.shown)
-        yield from _curriculum(entry, ("curricula", i), setups)
+        yield from _curriculum(entry, ("curricula", i), setups, tasks)
 
 
-def _curriculum(entry: CurriculumEntry, path: KeyPath, setups: Sequence[str]) -> Iterator[Finding]:
+def _curriculum(
+    entry: CurriculumEntry, path: KeyPath, setups: Sequence[str], tasks: Sequence[envs.Setup]
+) -> Iterator[Finding]:
     try:
         kind = curricula.get(entry.name)
     except LookupError as error:
@@ -127,7 +134,7 @@ def _curriculum(entry: CurriculumEntry, path: KeyPath, setups: Sequence[str]) ->
     places: list[tuple[KeyPath, CurriculumEntry | SetupChange]] = [(path, entry)]
     places += [((*path, "per_setup", name), part) for name, part in entry.per_setup.items()]
     found = [mistake for place, given in places for mistake in _parameters(kind, given, place)]
-    yield from found or _construction(entry, path, setups)
+    yield from found or _construction(entry, path, tasks)
 
 
 def _parameters(
@@ -156,43 +163,55 @@ def _parameters(
         )
 
 
-def _construction(entry: CurriculumEntry, path: KeyPath, setups: Sequence[str]) -> list[Finding]:
+def _construction(
+    entry: CurriculumEntry, path: KeyPath, tasks: Sequence[envs.Setup]
+) -> list[Finding]:
     """Makes the curriculum on every setup: what only its own code knows is found here."""
-    for name in (name for name in setups if name in envs.names()):
-        place = (*path, "per_setup", name) if name in entry.per_setup else path
+    for task in tasks:
+        place = (*path, "per_setup", task.name) if task.name in entry.per_setup else path
         try:
-            make_curriculum(resolve_curriculum(entry, name), envs.setup(name))
+            make_curriculum(resolve_curriculum(entry, task), task)
         except UserMistakeError as error:
             return [Finding(place, str(error))]
         except Exception as error:  # noqa: BLE001 - an outside package may fail in any way
             said = f"{type(error).__name__}: {error}"
-            return [Finding(place, f"'{entry.name}' cannot be made on '{name}' ({said}).")]
+            return [Finding(place, f"'{entry.name}' cannot be made on '{task.name}' ({said}).")]
     return []
 
 
-def _setups(setups: Sequence[str]) -> Iterator[Finding]:
+def _tasks(
+    setups: Sequence[str], declared: Sequence[DeclaredSetup]
+) -> tuple[list[envs.Setup], list[Finding]]:
+    """Returns the setups that can be used, and what is wrong with the others."""
+    tasks: list[envs.Setup] = []
+    findings: list[Finding] = []
+    own = {entry.name: entry for entry in declared}
     for i, name in enumerate(setups):
+        path: KeyPath = ("setups", i)
         if name in setups[:i]:
-            yield Finding(("setups", i), f"'{name}' is there already; remove one.")
+            findings.append(Finding(path, f"'{name}' is there already; remove one."))
+        if name in own and name in envs.names():
+            findings.append(Finding(path, f"'{name}' is a registered setup; choose another name."))
         try:
-            envs.setup(name)
-        except LookupError as error:
-            yield Finding(("setups", i), str(error))
+            if name in own:
+                probe(own[name].setup)
+            tasks.append(own[name].setup if name in own else envs.setup(name))
+        except (LookupError, envs.SetupError) as error:
+            findings.append(Finding(path, str(error)))
+    return tasks, findings
 
 
 def _learner(
-    entry: LearnerEntry, here: KeyPath, setups: Sequence[str], budget: int | None
+    entry: LearnerEntry, here: KeyPath, setups: Sequence[envs.Setup], budget: int | None
 ) -> Iterator[Finding]:
     try:
         kind = learners.get(entry.name)
     except LookupError as error:
         yield Finding((*here, "name"), str(error))
         return
-    for name in setups:
-        if name not in envs.names():
-            continue
+    for setup in setups:
         try:
-            params = kind.Params.model_validate({**kind.defaults(name), **entry.params})
+            params = kind.Params.model_validate({**kind.defaults(setup), **entry.params})
         except ValidationError as error:
             for details in error.errors(include_url=False):
                 path = (*here, "params", *details["loc"])
@@ -202,7 +221,7 @@ def _learner(
         if budget is not None and budget < rollout:
             yield Finding(
                 ("budget",),
-                f"{budget:,} steps are fewer than one rollout of '{entry.name}' on '{name}' "
+                f"{budget:,} steps are fewer than one rollout of '{entry.name}' on '{setup.name}' "
                 f"({rollout:,}); raise the budget.",
             )
 
@@ -227,13 +246,13 @@ def _evaluation(evaluation: Evaluation, budget: int) -> Iterator[Finding]:
             )
 
 
-def _critic(setups: Sequence[str]) -> Iterator[Finding]:
-    for name in setups:
-        if name in envs.names() and not envs.setup(name).visible:
+def _critic(setups: Sequence[envs.Setup]) -> Iterator[Finding]:
+    for setup in setups:
+        if not setup.visible:
             yield Finding(
                 ("schedule", "value_signal"),
-                f"'critic' needs a visible context, but '{name}' hides it: the critic's value "
-                "would not depend on it; use 'return'.",
+                f"'critic' needs a visible context, but '{setup.name}' hides it: the critic's "
+                "value would not depend on it; use 'return'.",
             )
 
 

@@ -4,16 +4,29 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
+from pacebench import envs
+from pacebench.harness.study.declared import DeclaredSetup, split_setups
 from pacebench.harness.study.specs import EvaluationDetail, Frozen, ScheduleCell, Value
 
 # A study's name is a folder under results/: no separators, no dots in front, nothing to escape by.
 Name = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*$", max_length=80)
 ]
-# Labels are shown to people, so they may say anything, on one line.
-Label = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[^\r\n\t\x00]+$")]
+# What people write may say anything but characters that would act on a terminal or turn its reading
+# direction: controls, line separators and bidirectional marks. A question may have several lines.
+_ACTING = r"\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+Label = Annotated[str, Field(min_length=1, max_length=80, pattern=rf"^[^\u0000-\u001f{_ACTING}]+$")]
+Question = Annotated[
+    str, Field(max_length=2_000, pattern=rf"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f{_ACTING}]+$")
+]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Steps = Annotated[int, Field(ge=1, le=10**12)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -305,13 +318,13 @@ class Study(Frozen):
     """One question, and everything needed to answer it."""
 
     name: Name = Field(description="Names the folder under results/.")
-    question: str = Field(
-        min_length=1, max_length=2_000, description="What the study is to settle, in a sentence."
-    )
+    question: Question = Field(description="What the study is to settle, in a sentence.")
     curricula: tuple[Annotated[CurriculumEntry, BeforeValidator(_named)], ...] = Field(min_length=1)
     setups: tuple[str, ...] = Field(
-        min_length=1, description="Registered setups: `pacebench list`."
+        min_length=1, description="Registered setups: `pacebench list`, or declared here."
     )
+    # In the file these stand among the setups.
+    declared: tuple[DeclaredSetup, ...] = ()
     learner: Annotated[LearnerEntry, BeforeValidator(_named)] = LearnerEntry()
     seeds: Seeds
     budget: Steps = Field(description="Environment steps per training run.")
@@ -319,6 +332,32 @@ class Study(Frozen):
     schedule: ScheduleCell = ScheduleCell()
     statistics: Statistics = Statistics()
     tuning: Tuning | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _apart(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "declared" in data:
+            raise ValueError("'declared' is not a key we know; declare setups under 'setups'")
+        return split_setups(data)
+
+    @model_serializer(mode="wrap")
+    def _together(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Returns the study as it stands in a file."""
+        data: dict[str, Any] = handler(self)
+        declared = {entry["name"]: entry for entry in data.pop("declared", ())}
+        if declared and "setups" in data:
+            data["setups"] = [declared.get(name, name) for name in data["setups"]]
+        return data
+
+    def setup(self, name: str) -> envs.Setup:
+        """Returns one of the study's setups, declared by it or registered."""
+        declared = {entry.name: entry for entry in self.declared}
+        return declared[name].setup if name in declared else envs.setup(name)
+
+    @property
+    def declared_names(self) -> tuple[str, ...]:
+        """The setups that the study declares itself."""
+        return tuple(entry.name for entry in self.declared)
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -36,6 +36,37 @@ STD_FLOOR_RATIO = "std_floor_ratio"
 EPSILON = Range(low=0.005, high=0.24, log=True)
 THRESHOLD = Range(low=0.05, high=0.9)
 
+# Optuna's samplers that propose the same under its versions 4 and 5, whose defaults differ: every
+# option is given by name. Multivariate TPE is not among them, because its kernels changed.
+SAMPLERS: dict[str, dict[str, Any]] = {
+    "TPESampler": {
+        "n_startup_trials": 10,
+        "n_ei_candidates": 24,
+        "multivariate": False,
+        "group": False,
+        "constant_liar": False,
+    },
+    "RandomSampler": {},
+    "CmaEsSampler": {
+        "n_startup_trials": 1,
+        "consider_pruned_trials": False,
+        "use_separable_cma": False,
+        "with_margin": False,
+        "lr_adapt": False,
+    },
+    "NSGAIISampler": {
+        "population_size": 50,
+        "mutation_prob": None,
+        "crossover_prob": 0.9,
+        "swapping_prob": 0.5,
+    },
+}
+# By the study file's name of a pruner: Optuna's, and its options; its steps are tuning seeds.
+PRUNERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "none": ("NopPruner", {}),
+    "wilcoxon": ("WilcoxonPruner", {"p_threshold": 0.1, "n_startup_steps": 4}),
+}
+
 # A value closer to an end of its range than this share of the range is at the boundary.
 BOUNDARY_SHARE = 0.05
 
@@ -168,12 +199,20 @@ def threshold_of(setup: str, normalised: float) -> float:
 def _ends(setup: str) -> tuple[float, float]:
     """Returns the discounted returns that are 0 and 1 on the scale of V₋."""
     anchors = envs.setup(setup).anchors
-    if anchors is None:
+    ends = () if anchors is None else (anchors.baseline, anchors.reference)
+    known = [end.discounted_return for end in ends if end.discounted_return is not None]
+    if len(known) < 2:
         raise UserError(
-            f"setup '{setup}' has no anchors, so V₋ has no normalised scale; run "
-            f"pacebench anchors {setup} --write."
+            f"setup '{setup}' has no anchors of the discounted return, so V₋ has no normalised "
+            f"scale; run pacebench anchors {setup} --write, or search other parameters."
         )
-    return anchors.baseline.discounted_return, anchors.reference.discounted_return
+    low, high = known
+    if low == high:
+        raise UserError(
+            f"setup '{setup}': baseline and reference have the same discounted return, so "
+            "V₋ has no normalised scale; give the setup a better reference."
+        )
+    return low, high
 
 
 def _std_floor(ratio: float, setup: str) -> dict[str, Any]:
@@ -206,10 +245,6 @@ def at_boundary(space: Space, point: Mapping[str, Any]) -> list[str]:
 
 
 def sampler_names() -> list[str]:
-    """Returns Optuna's samplers that need no more than a seed."""
-    import optuna
-
-    special = {"BaseSampler", "BaseGASampler", "GridSampler", "PartialFixedSampler"}
-    if find_spec("cmaes") is None:
-        special.add("CmaEsSampler")
-    return [n for n in optuna.samplers.__all__ if n.endswith("Sampler") and n not in special]
+    """Returns the samplers that can be used here."""
+    missing = {"CmaEsSampler"} if find_spec("cmaes") is None else set()
+    return [name for name in SAMPLERS if name not in missing]

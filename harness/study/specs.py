@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
+from pacebench import envs
 from pacebench.harness.seeding import RunSeed
 
 # What an option of a curriculum or a parameter of a learner may be.
@@ -121,6 +122,7 @@ class Cell(Frozen):
 
     Attributes:
         setup: The name of the setup.
+        declared: What the setup says about training, if the study declares it itself.
         setup_digest: Hash of what the setup says (distributions, bounds, horizon, …), so that a
             changed setup does not pass for the old one.
         versions: Which code each part is; see `study.fingerprint`.
@@ -128,12 +130,27 @@ class Cell(Frozen):
 
     curriculum: CurriculumCell
     setup: str
+    declared: dict[str, Any] | None = None
     setup_digest: str
     learner: LearnerCell
     schedule: ScheduleCell
     budget: int = Field(ge=1)
     evaluation: EvaluationCell
     versions: dict[str, str]
+
+    @model_serializer(mode="wrap")
+    def _shortened(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leaves out what only cells of declared setups have, so that the ids of others stay."""
+        data: dict[str, Any] = handler(self)
+        return {k: v for k, v in data.items() if k != "declared" or v is not None}
+
+    @property
+    def task(self) -> envs.Setup:
+        """The setup itself; without what does not matter to training if a study declares it."""
+        if self.declared is None:
+            return envs.setup(self.setup)
+        words = {"doc": "", "source": "", "success": "", "threshold": 0.0}
+        return envs.Setup.from_dict({**words, **self.declared})
 
     @cached_property
     def canonical(self) -> str:

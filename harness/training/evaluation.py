@@ -44,6 +44,8 @@ def held_out_contexts(
     if distribution == "initial":
         count = min(SIDE_CONTEXTS, count)
     rng = np.random.default_rng(study_sequence(evaluation.root, StudyRole.EPISODES, key))
+    if (drawn := setup.target if distribution == "target" else setup.initial) is not None:
+        return drawn.sample(count, rng)
     return distributions(setup)[key].sample(count, rng)
 
 

@@ -51,7 +51,7 @@ class ResolvedCell:
                 the critic cannot see the context; or the curriculum reads what the learner cannot
                 tell of an episode.
         """
-        setup = envs.setup(cell.setup)
+        setup = cell.task
         learner = learners.get(cell.learner.name)
         params = learner.Params.model_validate(cell.learner.params)
         if cell.schedule.value_signal == "critic":

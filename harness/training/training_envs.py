@@ -173,7 +173,7 @@ class TrainingEnvs:
         n, (steps, *shape) = self.copies, log.actions.shape
         whole = (
             steps > 0
-            and shape == [n, *self.action_space.shape]
+            and shape == [n, *(self.action_space.shape or ())]
             and log.episodes.shape == (n,)
             and log.episodes.min() > 0
             and log.contexts.shape == (log.episodes.sum(), self.setup.dim)
@@ -205,7 +205,7 @@ class TrainingEnvs:
                     self.schedulers[k].open_cohort()
             # The copies must all have been reset once before the first step.
             self.restart(beginning if t else [*beginning, *(k for k in logs if k not in beginning)])
-            actions = np.zeros((seeds, n, *self.action_space.shape), kind)
+            actions = np.zeros((seeds, n, *(self.action_space.shape or ())), kind)
             for k, log in logs.items():
                 if (now := t - longest + len(log.actions)) >= 0:
                     actions[k] = log.actions[now]

@@ -26,6 +26,7 @@ import pandas as pd
 from pacebench import envs
 from pacebench.harness import learners
 from pacebench.harness.analysis.scores import target_episodes
+from pacebench.harness.errors import UserError
 from pacebench.harness.records import RunResult, Status
 from pacebench.harness.seeding import RunSeed, StudyRole
 from pacebench.harness.study.specs import (
@@ -187,7 +188,13 @@ def _or_worst(score: float) -> float:
 
 def select(setup: str, seeds: int, root: int, out: Path) -> None:
     """Searches the grid of a setup and keeps what was tried and chosen in a file."""
-    declared = GRIDS[envs.setup(setup).environment]
+    environment = envs.setup(setup).environment
+    if environment not in GRIDS:
+        raise UserError(
+            f"setup '{setup}': no candidates are declared for the environment '{environment}'; add "
+            f"them to GRIDS of {__name__}."
+        )
+    declared = GRIDS[environment]
     asked = {
         "chosen_on": "the initial distribution",
         "criterion": "mean return of the deterministic policy after the budget",

@@ -292,6 +292,13 @@ def test_malformed_state_changes_nothing():
         {**good, "mean": [1.0]},
         {**good, "theta": [1.0, -1.0]},
         {"name": "spgl", "dim": 2},
+        {**good, "updates": "many"},
+        {**good, "updates": float("inf")},
+        {**good, "updates": -1},
+        {**good, "theta": {}},
+        None,
+        [],
+        "state",
     ):
         with pytest.raises(CurriculumError):
             c.load_state_dict(bad)

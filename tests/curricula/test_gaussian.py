@@ -116,6 +116,9 @@ def test_immutable():
     p = Gaussian([0.0], [1.0])
     with pytest.raises(ValueError, match="read-only"):
         p.mean[0] = 1.0
+    for gaussian in (p, p.rescaled(np.ones(1), np.ones(1))):
+        with pytest.raises(ValueError, match="read-only"):
+            gaussian.std[0] = 2.0
     given_mean = np.zeros(1)
     q = Gaussian(given_mean, [1.0])
     given_mean[0] = 5.0

@@ -34,6 +34,9 @@ def test_unknown_name_offers_the_nearest() -> None:
         registry.get("spgl-shard")
     with pytest.raises(UnknownNameError, match="known: spgl-shared, default"):
         registry.get("zzz")
+    for thing in ([], {}, None, 3):
+        with pytest.raises(UnknownNameError, match="known: spgl-shared, default"):
+            registry.get(thing)  # type: ignore[arg-type]
 
 
 def test_one_name_cannot_stand_for_two_things() -> None:

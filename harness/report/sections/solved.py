@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pacebench.harness.report import document as doc
 from pacebench.harness.report import words
+from pacebench.harness.report.answer import SIGNS
 from pacebench.harness.report.data import ReportData
-from pacebench.harness.report.sections.claims import WORDS
 from pacebench.harness.report.tables import (
     CELL,
     Column,
@@ -19,14 +19,12 @@ from pacebench.harness.report.tables import (
 from pacebench.harness.statistics.interval import level_words
 
 
-def solved(data: ReportData) -> doc.Section | None:
+def solved(data: ReportData) -> list[doc.Block]:
     """Returns P(solved) of every cell with the return of its solved runs, and the differences."""
-    if not data.analysis.solved:
-        return None
     blocks: list[doc.Block] = [doc.TableBlock(_cells(data))]
     if data.comparisons(estimand="solved"):
         blocks.append(doc.TableBlock(_differences(data)))
-    return doc.Section("solved", "Solved runs", blocks)
+    return blocks
 
 
 def _cells(data: ReportData) -> Table:
@@ -42,9 +40,8 @@ def _cells(data: ReportData) -> Table:
     show = fitted([row["mean_return"] for row in rows], 4)
     level = level_words(data.analysis.level)
     caption = (
-        f"A run is solved when it succeeds on at least {data.study.statistics.solved:.0%} of the "
-        f"target contexts. {level} % intervals from the range alone, each on its own: they hold "
-        "for any shape and at every look. The return is that of the solved runs."
+        f"A run is solved with {data.solved_words}; the return is that of the solved runs. {level} "
+        "% intervals from the range alone, each on its own: any shape, every look."
     )
     columns = [
         *CELL,
@@ -78,7 +75,7 @@ def _differences(data: ReportData) -> Table:
         Column("method", "curriculum", kind="method"),
         Column("control", "compared with", kind="method"),
         Column("setup", "setup"),
-        Column("verdict", "verdict", lambda value: WORDS[value], kind="verdict"),
+        Column("verdict", "verdict", lambda value: f"{SIGNS[value]} {value}", kind="verdict"),
         Column("difference", "difference of P(solved)", fixed(2), number=True),
         *Column.interval("interval", "interval", fixed(2)),
         Column("alpha", "α", number(2), number=True),

@@ -13,6 +13,7 @@ from pacebench.harness.analysis.scores import (
     MEASURED,
     UNRESOLVED,
     scale_of,
+    scales_of,
     score_runs,
     target_curves,
 )
@@ -21,6 +22,7 @@ from tests.harness.report import synthetic
 from tests.harness.report.synthetic import Method
 
 ONE = ("point-mass-1",)
+BOTH = ("point-mass-1", "point-mass-2")
 
 
 def score(frames: synthetic.Frames, plan: object, **scale: float) -> pd.DataFrame:
@@ -148,6 +150,9 @@ def test_episodes_that_are_there_twice_are_refused() -> None:
         score(frames, plan)
 
 
-def test_a_setup_without_anchors_is_refused() -> None:
-    with pytest.raises(UserError, match="no normalisation anchors"):
-        scale_of(replace(synthetic.setup("point-mass-1"), anchors=None))
+def test_a_setup_without_anchors_is_scored_alone_and_in_raw_returns() -> None:
+    bare = {name: replace(synthetic.setup(name), anchors=None) for name in BOTH}
+    with pytest.raises(UserError, match="cannot be averaged with those of other setups"):
+        scales_of(synthetic.study(setups=BOTH), bare)
+    (scale,) = scales_of(synthetic.study(setups=ONE), bare).values()
+    assert scale.normalise(37.0) == 37.0
