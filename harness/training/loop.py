@@ -11,7 +11,14 @@ from typing import Any
 import numpy as np
 
 from pacebench.harness.learners.clock import Clock
-from pacebench.harness.records import UPDATE_COLUMNS, Checkpoint, Hooks, RunResult, Status
+from pacebench.harness.records import (
+    DIAGNOSTIC_COLUMNS,
+    UPDATE_COLUMNS,
+    Checkpoint,
+    Hooks,
+    RunResult,
+    Status,
+)
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.training.checkpoints import pack, unpack
 from pacebench.harness.training.evaluation import Evaluator, empty_evaluations
@@ -47,6 +54,8 @@ class TrainingBatch:
         )
         self.evaluator = Evaluator(resolved.setup, resolved.cell.evaluation, seeds)
         self.evaluations = [empty_evaluations() for _ in seeds]
+        # Rows of `DIAGNOSTIC_COLUMNS`.
+        self.diagnostics: list[list[list[float]]] = [[] for _ in seeds]
         self.earlier: list[dict[str, float]] = [{} for _ in seeds]
         self.iteration = 0
         # Seeds that were evaluated since their copies last restarted: a checkpoint, which holds no
@@ -90,10 +99,21 @@ class TrainingBatch:
         self._restart_copies()
         self.agents.iterate(self.envs, self.clock)
         self.iteration += 1
+        self._note_diagnostics()
         for k, reason in self.agents.diverged.items():
             if k not in self.results:
                 self._finish(k, Status.DIVERGED, reason)
         self._update_curricula()
+
+    def _note_diagnostics(self) -> None:
+        """Keeps what the learner tells of its update; learners of other packages may not."""
+        if not hasattr(self.agents, "diagnostics"):
+            return
+        for k in self.running:
+            told = self.agents.diagnostics(k)
+            told |= {"iteration": self.iteration, "env_steps": self.env_steps}
+            row = [float(told.get(name, np.nan)) for name in DIAGNOSTIC_COLUMNS]
+            self.diagnostics[k].append(row)
 
     def _restart_copies(self) -> None:
         """Restarts the copies of the seeds that begin a cohort, or that a checkpoint waits for."""
@@ -160,7 +180,7 @@ class TrainingBatch:
         arrays, state = self.agents.state(k)
         return pack(
             step=self.env_steps,
-            arrays=arrays,
+            arrays={**arrays, "diagnostics": np.array(self.diagnostics[k], dtype=np.float64)},
             evaluations=self.evaluations[k],
             state={
                 "iteration": self.iteration,
@@ -174,6 +194,7 @@ class TrainingBatch:
 
     def _restore(self, k: int, checkpoint: Checkpoint) -> None:
         arrays, self.evaluations[k] = unpack(checkpoint)
+        self.diagnostics[k] = arrays.pop("diagnostics", np.zeros(0)).tolist()
         state = checkpoint.state
         self.iteration = int(state["iteration"])
         self.unsaved[k] = bool(state["unsaved"])
@@ -191,6 +212,7 @@ class TrainingBatch:
         }
 
     def _finish(self, k: int, status: Status, reason: str = "") -> None:
+        rows = self.diagnostics[k]
         result = RunResult(
             seed=self.seeds[k],
             status=status,
@@ -201,6 +223,10 @@ class TrainingBatch:
             timings=self._timings(k),
             policy=self.agents.policy(k) if status is Status.OK else {},
             extras=_machine_facts(len(self.seeds)),
+            diagnostics={
+                name: [int(row[i]) if kind.startswith("int") else row[i] for row in rows]
+                for i, (name, kind) in enumerate(DIAGNOSTIC_COLUMNS.items())
+            },
         )
         self.results[k] = result
         self.hooks.finished(result)

@@ -14,7 +14,13 @@ import torch
 from pacebench import envs
 from pacebench.harness import learners
 from pacebench.harness.learners.clock import PHASES
-from pacebench.harness.records import EVALUATION_COLUMNS, UPDATE_COLUMNS, NoHooks, Status
+from pacebench.harness.records import (
+    DIAGNOSTIC_COLUMNS,
+    EVALUATION_COLUMNS,
+    UPDATE_COLUMNS,
+    NoHooks,
+    Status,
+)
 from pacebench.harness.runner.playing import Player
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.training import train
@@ -56,6 +62,14 @@ def test_a_learner_trains_and_records(learner: str) -> None:
         assert len(result.updates["iteration"]) >= 1
         assert len({len(c) for c in result.updates.values()}) == 1
         json.dumps([result.evaluations, result.updates, result.extras], allow_nan=False)
+        told = result.diagnostics
+        assert list(told) == list(DIAGNOSTIC_COLUMNS)
+        assert told["iteration"] == list(range(1, len(told["iteration"]) + 1))
+        assert told["env_steps"][-1] == result.env_steps
+        assert np.isfinite(told["value_loss"]).all()
+        if learners.get(learner).capabilities.critic:
+            assert np.isfinite([told["approx_kl"], told["entropy"]]).all()
+            assert (np.array(told["explained_variance"]) <= 1).all()
         assert set(result.timings) == set(PHASES)
         assert all(seconds > 0 for seconds in result.timings.values())
         assert all(a.dtype == np.float32 for a in result.policy.values())
