@@ -11,15 +11,17 @@ from __future__ import annotations
 if __name__ != "pacebench.curricula":
     raise ImportError("pacebench.curricula is its name; this would be a second copy of it")
 
-from pacebench.curricula.base import Curriculum, Option, Proposal
+from pacebench.curricula.base import Curriculum, Proposal
 from pacebench.curricula.capabilities import Capabilities
+from pacebench.curricula.distributions import Distribution, Mixture, UniformBox, moments
+from pacebench.curricula.episodes import Episodes
 from pacebench.curricula.errors import CurriculumError
 from pacebench.curricula.family import ScaledFamily
 from pacebench.curricula.gaussian import Gaussian
+from pacebench.curricula.options import Option, SearchRange
 from pacebench.curricula.record import UpdateRecord
 from pacebench.curricula.registry import get, make, names, origin, register, unregister
 from pacebench.curricula.selfpaced import SelfPaced
-from pacebench.curricula.uniform import Uniform
 from pacebench.registry import DuplicateNameError, UnknownNameError
 
 # Importing registers, and in this order, which `names()` and every table keep.
@@ -29,20 +31,42 @@ from pacebench.curricula.spdl_sqp import SpdlSqp  # isort: skip
 from pacebench.curricula.spgl import Spgl, taylor_bound  # isort: skip
 from pacebench.curricula.shared import SpglShared  # isort: skip
 from pacebench.curricula.exact import SpglExact, SpglExactKl, SpglJoint  # isort: skip
+from pacebench.curricula.spgl_mixture import SpglMixture  # isort: skip
+from pacebench.curricula.acl import Acl, GridDistribution  # isort: skip
+from pacebench.curricula.plr import Plr, ReplayDistribution  # isort: skip
+from pacebench.curricula.currot import Currot, ParticleDistribution  # isort: skip
+from pacebench.curricula.alp_gmm import AlpGmm, ClippedMixture  # isort: skip
+from pacebench.curricula.procurl import PointDistribution, Procurl  # isort: skip
+from pacebench.curricula.goal_gan import GoalGan  # isort: skip
 
 __all__ = [
+    "Acl",
+    "AlpGmm",
     "Capabilities",
+    "ClippedMixture",
     "Control",
     "Curriculum",
     "CurriculumError",
+    "Currot",
     "Default",
+    "Distribution",
     "DuplicateNameError",
+    "Episodes",
     "Gaussian",
+    "GoalGan",
+    "GridDistribution",
     "Initial",
     "Linear",
+    "Mixture",
     "Option",
+    "ParticleDistribution",
+    "Plr",
+    "PointDistribution",
+    "Procurl",
     "Proposal",
+    "ReplayDistribution",
     "ScaledFamily",
+    "SearchRange",
     "SelfPaced",
     "Spdl",
     "SpdlSqp",
@@ -50,13 +74,15 @@ __all__ = [
     "SpglExact",
     "SpglExactKl",
     "SpglJoint",
+    "SpglMixture",
     "SpglShared",
-    "Uniform",
+    "UniformBox",
     "UniformControl",
     "UnknownNameError",
     "UpdateRecord",
     "get",
     "make",
+    "moments",
     "names",
     "origin",
     "register",

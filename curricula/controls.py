@@ -9,11 +9,11 @@ import numpy as np
 from pacebench.curricula.base import Common, Curriculum, Proposal
 from pacebench.curricula.capabilities import Capabilities
 from pacebench.curricula.checks import Array
+from pacebench.curricula.distributions import UniformBox
 from pacebench.curricula.errors import CurriculumError
 from pacebench.curricula.family import ScaledFamily
 from pacebench.curricula.gaussian import Gaussian
 from pacebench.curricula.registry import register
-from pacebench.curricula.uniform import Uniform
 
 
 class Control(Curriculum):
@@ -53,7 +53,7 @@ class Linear(Control):
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(
-        scaled_family=True, converges_within=0.0, equivariant=True
+        needs_gaussian=True, scaled_family=True, converges_within=0.0, equivariant=True
     )
 
     def __init__(self, *, updates: int = 50, **common: Unpack[Common]) -> None:
@@ -94,4 +94,4 @@ class UniformControl(Control):
     def __init__(self, **common: Unpack[Common]) -> None:
         super().__init__(**common)
         assert self.bounds is not None
-        self._distribution = Uniform(*self.bounds)
+        self._distribution = UniformBox(*self.bounds)

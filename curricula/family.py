@@ -9,6 +9,7 @@ contexts, which is why nothing below over- or underflows where the contexts are 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from scipy.linalg import lapack
 from pacebench.curricula.checks import Array
 from pacebench.curricula.errors import CurriculumError
 from pacebench.curricula.gaussian import Gaussian, solve_lower
+from pacebench.curricula.steps import Step
 
 # A step that would take θ out of this range is refused: no useful context distribution lies there,
 # and the squares in the formulas would leave the range of floating point.
@@ -51,6 +53,12 @@ class WhitenedStatistics(NamedTuple):
     weights: Array
     unit: float
     contexts: Array
+
+    def gain(self, step: Step) -> float:
+        """Returns by how much a step raises the linearised value."""
+        d = len(self.mean_slope)
+        mean_step, theta_step = step.delta[:d], step.delta[d:]
+        return float(self.mean_slope @ mean_step) + float(self.theta_slope @ theta_step)
 
 
 class ScaledFamily:
@@ -141,6 +149,23 @@ class ScaledFamily:
         return WhitenedStatistics(
             slack / unit, gap, slope, theta_gap, theta_slope, pull, weights, unit, contexts
         )
+
+    def moved(self, p: Gaussian, theta: Array, step: Step) -> tuple[Gaussian, Array, Array] | None:
+        """Returns the member a step leads to from `p` at `theta`, its θ, and δθ/θ.
+
+        None where that lies beyond `THETA_LIMITS`.
+        """
+        d = self.target.dim
+        mean_lands, theta_lands = step.lands
+        relative = self.relative(step.delta[d:])
+        new_theta = self.ones if theta_lands else theta * (1.0 + relative)
+        mean = self.target.mean if mean_lands else p.mean + p.unwhiten(step.delta[:d])
+        low, high = THETA_LIMITS
+        within = low < float(new_theta.min()) and float(new_theta.max()) < high
+        if not (within and math.isfinite(float(mean.sum()))):
+            return None
+        new_theta.setflags(write=False)
+        return self.at(mean, new_theta), new_theta, relative
 
     def relative(self, theta_step: Array) -> Array:
         """Returns δθ/θ of a whitened θ-step."""

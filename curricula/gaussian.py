@@ -71,7 +71,7 @@ class Gaussian:
         # O(d), and so that a scale of one gives the base back bit by bit.
         self._base, self._scale, self._factor = base, scale, factor
         self._variance, self._std = variance, np.sqrt(variance)
-        for array in (self.mean, variance):
+        for array in (self.mean, variance, self._std):
             array.setflags(write=False)
 
     @classmethod
@@ -135,7 +135,7 @@ class Gaussian:
 
     @property
     def std(self) -> Array:
-        """The marginal standard deviations (d,)."""
+        """The marginal standard deviations (d,), read-only."""
         return self._std
 
     @property

@@ -23,8 +23,10 @@ class SelfPaced(Curriculum):
         reached: Whether some update has had V̄ ≥ V₋.
     """
 
-    capabilities: ClassVar[Capabilities] = Capabilities(self_paced=True)
+    capabilities: ClassVar[Capabilities] = Capabilities(self_paced=True, needs_gaussian=True)
     threshold: float
+    target: Gaussian
+    initial: Gaussian
     _distribution: Gaussian
 
     def __init__(self, *, on_shortfall: str = "recover", **common: Unpack[Common]) -> None:

@@ -11,7 +11,8 @@ from scipy.optimize import brentq
 
 from pacebench.curricula.capabilities import Capabilities
 from pacebench.curricula.checks import Array
-from pacebench.curricula.family import WhitenedStatistics
+from pacebench.curricula.family import ScaledFamily, WhitenedStatistics
+from pacebench.curricula.gaussian import Gaussian
 from pacebench.curricula.registry import register
 from pacebench.curricula.spgl import ScaledSelfPaced
 from pacebench.curricula.steps import PARALLEL, Step, beside
@@ -29,6 +30,7 @@ class SpglShared(ScaledSelfPaced):
 
     capabilities: ClassVar[Capabilities] = Capabilities(
         self_paced=True,
+        needs_gaussian=True,
         scaled_family=True,
         trust_region="joint",
         value_constraint="linear",
@@ -40,27 +42,41 @@ class SpglShared(ScaledSelfPaced):
     requires_epsilon_below: ClassVar[float | None] = 0.25
 
     def _step(self, stats: WhitenedStatistics, *, converge: bool) -> Step:
-        if not converge:
-            return self._shortened(joint_ascent(stats, self.epsilon))
-        gain = float(stats.mean_slope @ stats.mean_gap)
-        gain += float(stats.theta_slope @ stats.theta_gap)
-        if stats.slack + gain >= 0.0 and self.target.kl(self._distribution) <= self.epsilon:
-            return Step(np.concatenate([stats.mean_gap, stats.theta_gap]), "free")
-        return self._shortened(joint_approach(stats, self.epsilon))
+        return joint_step(self.family, self._distribution, stats, self.epsilon, converge=converge)
 
-    def _shortened(self, step: Step) -> Step:
-        """Returns the step times the largest s ≤ 1 with exact KL ≤ ε."""
-        mean_step, theta_step = step.delta[: self.dim], step.delta[self.dim :]
-        relative = self.family.relative(theta_step)
-        half = 0.5 * float(mean_step @ mean_step)
 
-        def excess(s: float) -> float:
-            return s * s * half + self.family.theta_kl(s * relative) - self.epsilon
+def joint_step(
+    family: ScaledFamily,
+    p: Gaussian,
+    stats: WhitenedStatistics,
+    epsilon: float,
+    *,
+    converge: bool,
+) -> Step:
+    """Returns the step of both blocks from `p` within one budget, exactly kept."""
+    if not converge:
+        return _shortened(family, joint_ascent(stats, epsilon), epsilon)
+    gain = float(stats.mean_slope @ stats.mean_gap)
+    gain += float(stats.theta_slope @ stats.theta_gap)
+    if stats.slack + gain >= 0.0 and family.target.kl(p) <= epsilon:
+        return Step(np.concatenate([stats.mean_gap, stats.theta_gap]), "free")
+    return _shortened(family, joint_approach(stats, epsilon), epsilon)
 
-        if excess(1.0) <= 0.0:
-            return step
-        s = float(brentq(excess, 0.0, 1.0, xtol=1e-13)) * (1.0 - 1e-12)
-        return Step(s * step.delta, step.case)
+
+def _shortened(family: ScaledFamily, step: Step, epsilon: float) -> Step:
+    """Returns the step times the largest s ≤ 1 with exact KL ≤ ε."""
+    d = family.target.dim
+    mean_step, theta_step = step.delta[:d], step.delta[d:]
+    relative = family.relative(theta_step)
+    half = 0.5 * float(mean_step @ mean_step)
+
+    def excess(s: float) -> float:
+        return s * s * half + family.theta_kl(s * relative) - epsilon
+
+    if excess(1.0) <= 0.0:
+        return step
+    s = float(brentq(excess, 0.0, 1.0, xtol=1e-13)) * (1.0 - 1e-12)
+    return Step(s * step.delta, step.case)
 
 
 def joint_ascent(stats: WhitenedStatistics, epsilon: float) -> Step:

@@ -36,6 +36,7 @@ class SpdlCurriculum(SelfPaced):
 
     capabilities: ClassVar[Capabilities] = Capabilities(
         self_paced=True,
+        needs_gaussian=True,
         trust_region="reverse",
         value_constraint="weighted",
         converges_within=1e-3,

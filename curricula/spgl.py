@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from functools import partial
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
@@ -13,7 +14,7 @@ from pacebench.curricula.base import Common, Proposal
 from pacebench.curricula.capabilities import Capabilities
 from pacebench.curricula.checks import Array, as_vector
 from pacebench.curricula.errors import CurriculumError
-from pacebench.curricula.family import THETA_LIMITS, ScaledFamily, WhitenedStatistics
+from pacebench.curricula.family import ScaledFamily, WhitenedStatistics
 from pacebench.curricula.registry import register
 from pacebench.curricula.selfpaced import SelfPaced
 from pacebench.curricula.steps import Step
@@ -39,27 +40,19 @@ class ScaledSelfPaced(SelfPaced):
         """Returns the whitened step of mean and θ, to converge or to perform."""
 
     def _solve(self, step: str, contexts: Array, values: Array, mean_value: float) -> Proposal:
-        p, family, d = self._distribution, self.family, self.dim
+        p, family = self._distribution, self.family
         slack = mean_value - self.threshold
         stats = family.statistics(p, self.theta, contexts, values, slack)
         found = self._step(stats, converge=step == "convergence")
         if not found.accepted:
             return self._stay(step, found.case, found.iterations, accepted=False)
-        mean_step, theta_step = found.delta[:d], found.delta[d:]
-        mean_lands, theta_lands = found.lands
-        relative = family.relative(theta_step)
-        theta = family.ones if theta_lands else self.theta * (1.0 + relative)
-        mean = self.target.mean if mean_lands else p.mean + p.unwhiten(mean_step)
-        low, high = THETA_LIMITS
-        within = low < float(theta.min()) and float(theta.max()) < high
-        if not (within and math.isfinite(float(mean.sum()))):
+        moved = family.moved(p, self.theta, found)
+        if moved is None:
             return self._stay(step, "limit", found.iterations, accepted=False)
-        theta.setflags(write=False)
-        new = family.at(mean, theta)
+        new, theta, relative = moved
         predicted = found.predicted_value
         if predicted is None:
-            gain = float(stats.mean_slope @ mean_step) + float(stats.theta_slope @ theta_step)
-            predicted = mean_value + stats.unit * gain
+            predicted = mean_value + stats.unit * stats.gain(found)
         return Proposal(
             step,
             found.case,
@@ -67,7 +60,7 @@ class ScaledSelfPaced(SelfPaced):
             {"theta": theta},
             predicted,
             found.iterations,
-            log_weights=family.log_weights(contexts, p, new, relative),
+            log_weights=partial(family.log_weights, contexts, p, new, relative),
         )
 
     def _state(self) -> dict[str, Any]:
@@ -100,6 +93,7 @@ class Spgl(ScaledSelfPaced):
 
     capabilities: ClassVar[Capabilities] = Capabilities(
         self_paced=True,
+        needs_gaussian=True,
         scaled_family=True,
         trust_region="block",
         value_constraint="linear-block",
@@ -117,16 +111,24 @@ class Spgl(ScaledSelfPaced):
         )
 
     def _mean_step(self, stats: WhitenedStatistics, epsilon: float, *, converge: bool) -> Step:
-        if not converge:
-            return steps.ascent(stats.mean_slope, math.sqrt(2.0 * epsilon))
-        return steps.approach(stats.slack, stats.mean_slope, stats.mean_gap, epsilon)
+        return mean_step(stats, epsilon, converge=converge)
 
     def _theta_step(self, stats: WhitenedStatistics, epsilon: float, *, converge: bool) -> Step:
-        if not converge:
-            return steps.ascent(stats.theta_slope, 2.0 * math.sqrt(epsilon))
-        return steps.descend(
-            stats.slack, stats.theta_slope, stats.theta_pull, stats.theta_gap, epsilon
-        )
+        return theta_step(stats, epsilon, converge=converge)
+
+
+def mean_step(stats: WhitenedStatistics, epsilon: float, *, converge: bool) -> Step:
+    """Returns the step of the mean: Lemma 2 to converge, Lemma 1 to perform."""
+    if not converge:
+        return steps.ascent(stats.mean_slope, math.sqrt(2.0 * epsilon))
+    return steps.approach(stats.slack, stats.mean_slope, stats.mean_gap, epsilon)
+
+
+def theta_step(stats: WhitenedStatistics, epsilon: float, *, converge: bool) -> Step:
+    """Returns the step of θ: Lemma 2 to converge, Lemma 1 to perform."""
+    if not converge:
+        return steps.ascent(stats.theta_slope, 2.0 * math.sqrt(epsilon))
+    return steps.descend(stats.slack, stats.theta_slope, stats.theta_pull, stats.theta_gap, epsilon)
 
 
 def taylor_bound(epsilon: float) -> float:

@@ -16,10 +16,12 @@ if __name__ != "pacebench.envs":
 
 from pacebench.envs import catalogue, gym
 from pacebench.envs.base import BatchEnv, ContextSource
+from pacebench.envs.distributions import ContextSpec, MixtureSpec, SamplerSpec, UniformSpec
 from pacebench.envs.errors import SetupError
+from pacebench.envs.from_gymnasium import from_gymnasium
 from pacebench.envs.registry import (
     environment,
-    environment_module,
+    environment_modules,
     make,
     make_batch,
     names,
@@ -30,7 +32,7 @@ from pacebench.envs.registry import (
     setup,
     unregister,
 )
-from pacebench.envs.setup import Anchors, PolicyScore, Setup
+from pacebench.envs.setup import Anchors, GymnasiumSpec, PolicyScore, Setup
 from pacebench.envs.single import ContextualEnv
 from pacebench.registry import UnknownNameError
 
@@ -41,13 +43,19 @@ __all__ = [
     "Anchors",
     "BatchEnv",
     "ContextSource",
+    "ContextSpec",
     "ContextualEnv",
+    "GymnasiumSpec",
+    "MixtureSpec",
     "PolicyScore",
+    "SamplerSpec",
     "Setup",
     "SetupError",
+    "UniformSpec",
     "UnknownNameError",
     "environment",
-    "environment_module",
+    "environment_modules",
+    "from_gymnasium",
     "make",
     "make_batch",
     "names",

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import os
-from dataclasses import asdict
 from importlib.metadata import version
-from pathlib import Path
 
 import numpy as np
 from numpy.random import SeedSequence
 
-from pacebench.envs.catalogue import ANCHORS_FILE
 from pacebench.envs.errors import SetupError
 from pacebench.envs.registry import environment, setup
 from pacebench.envs.rollout import PlayedEpisodes, draw_contexts, play
@@ -21,7 +16,8 @@ from pacebench.envs.setup import Anchors, PolicyScore, Setup
 def measure_anchors(name: str | Setup, episodes: int, seed: int, command: str) -> Anchors:
     """Plays the baseline and the reference policy on the target distribution.
 
-    Both meet the same contexts and the same random streams.
+    Both meet the same contexts and the same random streams. Where there is no reference policy, the
+    setup's declared return takes its place.
 
     Args:
         name: A setup or its name.
@@ -31,31 +27,27 @@ def measure_anchors(name: str | Setup, episodes: int, seed: int, command: str) -
     """
     if episodes < 2:
         raise SetupError(f"a standard error needs at least two episodes, got {episodes}.")
-    spec = setup(name)
+    spec, kind = setup(name), environment(name)
+    declared = spec.reference_return
+    if not kind.has_reference() and declared is None:
+        raise SetupError(
+            f"setup {spec.name!r} has no reference policy, so nothing is 1 on its scale; declare "
+            "its reference_return, or report raw returns."
+        )
     contexts_seed, episodes_seed = SeedSequence(seed).spawn(2)
     contexts = draw_contexts(spec, episodes, contexts_seed)
-    scores = [
-        _score(policy, play(spec, policy, contexts, episodes_seed))
-        for policy in (environment(spec).baseline_policy, "reference")
-    ]
+
+    def score(policy: str) -> PolicyScore:
+        return _score(policy, play(spec, policy, contexts, episodes_seed))
+
     return Anchors(
-        baseline=scores[0],
-        reference=scores[1],
+        baseline=score(kind.baseline_policy),
+        reference=PolicyScore("declared", declared) if declared is not None else score("reference"),
         episodes=episodes,
         seed=seed,
         command=command,
         version=version("pacebench"),
     )
-
-
-def write_anchors(name: str, anchors: Anchors, path: Path = ANCHORS_FILE) -> None:
-    """Records a setup's anchors in the file from which setups load them, atomically."""
-    stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    stored[name] = asdict(anchors)
-    text = json.dumps(dict(sorted(stored.items())), indent=2, ensure_ascii=False)
-    fresh = path.with_suffix(".tmp")
-    fresh.write_text(text + "\n", encoding="utf-8")
-    os.replace(fresh, path)
 
 
 def _score(policy: str, played: PlayedEpisodes) -> PolicyScore:

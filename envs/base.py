@@ -13,7 +13,7 @@ from gymnasium import spaces
 from numpy.random import Generator
 from numpy.typing import ArrayLike, NDArray
 
-from pacebench.envs.arrays import Bools, Floats, Indices, Picture
+from pacebench.envs.arrays import Actions, Bools, Floats, Indices, Picture
 from pacebench.envs.checks import check_actions, check_contexts, check_indices, listed
 from pacebench.envs.errors import PhysicsStateError, SetupError
 from pacebench.envs.setup import Setup
@@ -30,7 +30,8 @@ class BatchEnv(ABC):
     `_reset_copies` and `_step_copies`, which write into the buffers that this class owns:
 
     - `_physics_obs` (N, k): the observation without the context; a view into `_obs`;
-    - `_reward` (N,), `_terminated` (N,), `_success` (N,).
+    - `_reward` (N,), `_terminated` (N,), `_success` (N,);
+    - `_cut` (N,), where the physics truncate an episode before the horizon.
 
     Everything else is done here: validation, context clipping, the visible context, episode
     lengths, truncation at the horizon, same-step auto-reset and one random stream per copy
@@ -38,17 +39,17 @@ class BatchEnv(ABC):
 
     Attributes:
         physics_space: Observation space of one copy without the context.
-        action_box: Action space of one copy; actions are clipped to it.
+        action_box: Action space of one copy: a box, to which actions are clipped, or discrete.
         baseline_policy: The policy whose score is normalised to 0, `random` or `hold`.
         render_fps: Steps per second of simulated time, for animations.
         strobe: Whether a still should show the episode as a multiple exposure on a dark ground,
             rather than by its last picture.
     """
 
-    physics_space: ClassVar[spaces.Box]
-    action_box: ClassVar[spaces.Box]
+    physics_space: spaces.Box
+    action_box: spaces.Box | spaces.Discrete
     baseline_policy: ClassVar[str] = "random"
-    render_fps: ClassVar[int] = 10
+    render_fps: int = 10
     strobe: ClassVar[bool] = False
 
     def __init__(
@@ -76,18 +77,17 @@ class BatchEnv(ABC):
         self.num_envs = n = int(num_envs)
         self.render_mode = render_mode
         # Each batch has its own: a space holds the generator that its `sample` draws from.
-        self.action_space = copy.deepcopy(self.action_box)
+        self.action_space: Any = copy.deepcopy(self.action_box)
         self.observation_space = _observation_space(self.physics_space, setup)
         self._source = contexts
         self._rngs: list[Generator] = spawn_streams(seed, n)
 
         self._lower, self._upper = np.array(setup.lower), np.array(setup.upper)
-        self._low = np.asarray(self.action_box.low, dtype=np.float64)
-        self._high = np.asarray(self.action_box.high, dtype=np.float64)
         self._obs: Floats = np.zeros((n, *self.observation_space.shape))
         self._physics_obs: Floats = self._obs[:, : self.physics_space.shape[0]]
         self._reward: Floats = np.zeros(n)
         self._terminated: Bools = np.zeros(n, dtype=np.bool_)
+        self._cut: Bools = np.zeros(n, dtype=np.bool_)
         self._success: Bools = np.zeros(n, dtype=np.bool_)
         self._elapsed: NDArray[np.int64] = np.zeros(n, dtype=np.int64)
         # Copies that must be reset before the next step.
@@ -149,10 +149,10 @@ class BatchEnv(ABC):
                 "step; reset them, or give make_batch a context source that restarts finished "
                 "copies by itself."
             )
-        self._step_copies(check_actions(actions, self.num_envs, self._low, self._high))
+        self._step_copies(check_actions(actions, self.num_envs, self.action_space))
         self._elapsed += 1
         terminated = self._terminated.copy()
-        done = self._elapsed >= self.setup.horizon
+        done = (self._elapsed >= self.setup.horizon) | self._cut
         truncated = done & ~terminated
         done |= terminated
         info: dict[str, Any] = {
@@ -203,24 +203,45 @@ class BatchEnv(ABC):
             )
         return self._render_copy(index)
 
-    def actions(self, policy: str, rng: Generator | None = None) -> Floats:
-        """Returns the actions (N, act_dim) of a scripted policy in the current states.
+    @classmethod
+    def has_reference(cls) -> bool:
+        """Whether there is a scripted controller."""
+        return cls._reference_actions is not BatchEnv._reference_actions
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """The scripted policies that `actions` knows."""
+        hold = ("hold",) if isinstance(self.action_space, spaces.Box) else ()
+        return ("random", *hold, *(("reference",) if self.has_reference() else ()))
+
+    def actions(self, policy: str, rng: Generator | None = None) -> Actions:
+        """Returns the actions of a scripted policy in the current states.
+
+        They are of shape (N, act_dim), or integers (N,) where the action space is discrete.
 
         Args:
-            policy: `random` (uniform over the action space, needs `rng`), `hold` (the environment's
-                zero action) or `reference` (a scripted controller that may use the context and the
+            policy: `random` (uniform over the action space, needs `rng`), `hold` (the zero action
+                of a box) or `reference` (a scripted controller that may use the context and the
                 full state; it shows what the task allows, not what a learner could observe).
             rng: Generator for the random policy.
         """
-        if policy == "random":
-            if rng is None:
-                raise SetupError("the random policy needs a generator: pass rng.")
-            return rng.uniform(self._low, self._high, (self.num_envs, len(self._low)))
-        if policy == "hold":
-            return np.zeros((self.num_envs, len(self._low)))
+        if policy not in self.policies:
+            raise SetupError(
+                f"no policy is called {policy!r}; {self.setup.name!r} has: "
+                f"{', '.join(self.policies)}."
+            )
         if policy == "reference":
             return self._reference_actions()
-        raise SetupError(f"no policy is called {policy!r}; known: random, hold, reference.")
+        space = self.action_space
+        if policy == "random" and rng is None:
+            raise SetupError("the random policy needs a generator: pass rng.")
+        if isinstance(space, spaces.Discrete):
+            assert rng is not None
+            return rng.integers(int(space.n), size=self.num_envs)
+        if policy == "hold":
+            return np.zeros((self.num_envs, *space.shape))
+        assert rng is not None
+        return rng.uniform(space.low, space.high, (self.num_envs, *space.shape))
 
     def set_stream(self, index: int, rng: Generator) -> None:
         """Lets copy `index` draw from `rng` from its next reset on."""
@@ -244,7 +265,8 @@ class BatchEnv(ABC):
             return False
         self.num_envs = len(kept)
         self._rngs = [self._rngs[i] for i in kept]
-        for name in ("_obs", "_reward", "_terminated", "_success", "_elapsed", "_waiting"):
+        flags = ("_terminated", "_cut", "_success", "_waiting")
+        for name in ("_obs", "_reward", "_elapsed", *flags):
             setattr(self, name, getattr(self, name)[kept])
         self._physics_obs = self._obs[:, : self.physics_space.shape[0]]
         self._dismissed, self._all = self._dismissed[kept], np.arange(len(kept))
@@ -322,12 +344,15 @@ class BatchEnv(ABC):
         """
 
     @abstractmethod
-    def _step_copies(self, actions: Floats) -> None:
-        """Steps all copies with checked, clipped `actions` (N, act_dim) and fills the buffers."""
+    def _step_copies(self, actions: Any) -> None:
+        """Steps all copies with checked `actions` and fills the buffers.
 
-    @abstractmethod
-    def _reference_actions(self) -> Floats:
-        """Returns the scripted controller's actions (N, act_dim)."""
+        They are of shape (N, act_dim) and clipped, or integers (N,) of a discrete space.
+        """
+
+    def _reference_actions(self) -> Actions:
+        """Returns the scripted controller's actions; optional."""
+        raise NotImplementedError
 
     def _render_copy(self, index: int) -> Picture:
         raise SetupError(f"{self.setup.environment!r} cannot be rendered.")

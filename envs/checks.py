@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from gymnasium import spaces
+from numpy.typing import ArrayLike, NDArray
 
-from pacebench.envs.arrays import Floats, Indices
+from pacebench.envs.arrays import Actions, Floats, Indices
 from pacebench.envs.errors import SetupError
 from pacebench.envs.setup import Setup
 
 
-def check_actions(actions: ArrayLike, num_envs: int, low: Floats, high: Floats) -> Floats:
-    """Returns actions (N, act_dim) clipped to their bounds; refuses what is not finite."""
+def check_actions(
+    actions: ArrayLike, num_envs: int, space: spaces.Box | spaces.Discrete
+) -> Actions:
+    """Returns actions (N, act_dim) clipped to a box, or integers (N,) of a discrete space.
+
+    Refuses what is not finite, and integers that are no action.
+    """
+    if isinstance(space, spaces.Discrete):
+        return _check_choices(np.asarray(actions), num_envs, int(space.n))
     checked = np.asarray(actions, dtype=np.float64)
-    shape = (num_envs, len(low))
+    shape = (num_envs, *space.shape)
     if checked.shape != shape:
         raise SetupError(f"actions must have shape {shape}, got {checked.shape}.")
     # A sum is finite only if all its terms are, and costs less than asking each of them.
@@ -24,7 +33,19 @@ def check_actions(actions: ArrayLike, num_envs: int, low: Floats, high: Floats) 
             f"actions of copies {listed(_not_finite(checked))} are not finite; the policy has "
             "probably diverged."
         )
-    return np.minimum(np.maximum(checked, low), high)
+    return np.minimum(np.maximum(checked, space.low), space.high)
+
+
+def _check_choices(given: NDArray[Any], num_envs: int, n: int) -> NDArray[np.int64]:
+    if given.shape != (num_envs,):
+        raise SetupError(f"actions must have shape ({num_envs},), got {given.shape}.")
+    if given.dtype.kind not in "iu":
+        raise SetupError(f"actions must be integers from 0 to {n - 1}, got {given.dtype}.")
+    checked = given.astype(np.int64)
+    # Seen as unsigned, negative numbers are too large as well: one pass instead of two.
+    if checked.view(np.uint64).max() >= n:
+        raise SetupError(f"actions must be integers from 0 to {n - 1}, got {given.tolist()[:5]}.")
+    return checked
 
 
 def check_contexts(contexts: ArrayLike, n: int, setup: Setup) -> Floats:

@@ -14,6 +14,7 @@ _IDS = {
     "pacebench/PointMass-v0": ("point-mass", "point-mass-2"),
     "pacebench/LunarLander-v0": ("lunar-lander", "lunar-lander"),
     "pacebench/BallCatching-v0": ("ball-catching", "ball-catching"),
+    "pacebench/SparseMaze-v0": ("sparse-maze", "sparse-maze"),
 }
 
 

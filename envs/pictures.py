@@ -114,17 +114,18 @@ def save(picture: Film, path: Path) -> None:
 def contact_sheet(
     name: str | Setup, policy: str = "reference", seed: int = 0, columns: int = 5
 ) -> Image:
-    """Draws a row of initial and a row of target contexts: each mean, then random draws."""
+    """Draws rows of initial and target contexts: random draws, after the mean of a Gaussian."""
     from PIL import Image, ImageDraw
 
     spec = setup(name)
     seeds = SeedSequence(seed).spawn(2)
     rows = []
     for which, child in zip(("initial", "target"), seeds, strict=True):
-        mean = spec.initial_mean if which == "initial" else spec.target_mean
-        drawn = draw_contexts(spec, columns - 1, child, which)
-        contexts = np.vstack([mean, drawn])
-        films = [film(spec, c, policy, seed + i, moving=False) for i, c in enumerate(contexts)]
+        drawn = draw_contexts(spec, columns, child, which)
+        # Elsewhere the mean may be a context that never occurs.
+        if getattr(spec, which) is None:
+            drawn = np.vstack([getattr(spec, f"{which}_mean"), drawn[:-1]])
+        films = [film(spec, c, policy, seed + i, moving=False) for i, c in enumerate(drawn)]
         rows.append((which, [_captioned(f, f.still, width=300) for f in films]))
     tile_width, tile_height = rows[0][1][0].size
     gap, band = 16, 56
@@ -132,7 +133,7 @@ def contact_sheet(
     sheet = Image.new("RGB", (width, 40 + 2 * (band + tile_height) + gap), _PAPER)
     pen = ImageDraw.Draw(sheet)
     _text(pen, (gap, 14), spec.name, 26)
-    note = f"{policy} policy; first picture of a row: the mean, the others: random draws"
+    note = f"{policy} policy; random draws, after the mean where the distribution is Gaussian"
     _text(pen, (width - gap, 22), note, 15, _FAINT, anchor="ra")
     top = 40
     for which, tiles in rows:

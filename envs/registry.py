@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-import importlib
+import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+from pacebench.envs.anchor_files import find_anchors
 from pacebench.envs.base import BatchEnv, ContextSource
+from pacebench.envs.distributions import SamplerSpec
 from pacebench.envs.errors import SetupError
+from pacebench.envs.gymnasium_copies import gymnasium_spec
+from pacebench.envs.importing import import_object
 from pacebench.envs.setup import Setup
 from pacebench.envs.single import ContextualEnv
 from pacebench.envs.streams import Seed
 from pacebench.registry import Registry
 
 _setups: Registry[Setup] = Registry("setup", "pacebench.setups")
+_homes: dict[str, str] = {}
 _versions: dict[str, str] = {}
 _environments: Registry[str | type[BatchEnv]] = Registry("environment", "pacebench.environments")
 
@@ -29,12 +35,27 @@ def setup(name: str | Setup) -> Setup:
     Raises:
         UnknownNameError: There is none of this name; the message offers the nearest.
     """
-    return name if isinstance(name, Setup) else _setups.get(name)
+    if isinstance(name, Setup):
+        return name
+    spec = _setups.get(name)
+    if spec.anchors is not None:
+        return spec
+    return replace(spec, anchors=find_anchors(spec, home(name)))
 
 
 def register(spec: Setup) -> Setup:
-    """Adds a setup; outside packages may instead offer one in the group `pacebench.setups`."""
-    return _setups.register(spec.name)(spec)
+    """Adds a setup; outside packages may instead offer one in the group `pacebench.setups`.
+
+    Its anchors are looked for in `anchors.json` beside the module that calls this.
+    """
+    added = _setups.register(spec.name)(spec)
+    _homes[spec.name] = sys._getframe(1).f_globals.get("__name__", "")
+    return added
+
+
+def home(name: str) -> str | None:
+    """Returns the module that a registered setup comes from, if it is known."""
+    return _homes.get(name) or _setups.module(name)
 
 
 def register_environment(
@@ -55,30 +76,36 @@ def register_environment(
 def environment(spec: str | Setup) -> type[BatchEnv]:
     """Returns the `BatchEnv` class of a setup, importing its module if need be."""
     spec = setup(spec)
-    found: Any = (
-        spec.environment if ":" in spec.environment else _environments.get(spec.environment)
-    )
+    found: Any = _location(spec)
     if isinstance(found, str):
-        module, _, attribute = found.partition(":")
-        try:
-            found = getattr(importlib.import_module(module), attribute)
-        except (ImportError, AttributeError) as error:
-            raise SetupError(
-                f"the environment {spec.environment!r} of setup {spec.name!r} cannot be imported "
-                f"({error}); is the package that provides it installed?"
-            ) from error
+        found = import_object(found, f"the environment of setup {spec.name!r},")
     if not (isinstance(found, type) and issubclass(found, BatchEnv)):
         raise SetupError(
-            f"the environment {spec.environment!r} of setup {spec.name!r} is no envs.BatchEnv."
+            f"the environment {spec.environment!r} of setup {spec.name!r} is no envs.BatchEnv; "
+            "envs.from_gymnasium makes a setup of a plain gymnasium.Env."
         )
     return found
 
 
-def environment_module(spec: str | Setup) -> str:
-    """Returns the module of a setup's environment, without importing it."""
+def _location(spec: Setup) -> str | type[BatchEnv]:
+    if spec.gymnasium is not None:
+        return "pacebench.envs.gymnasium_batch:GymnasiumBatch"
+    return spec.environment if ":" in spec.environment else _environments.get(spec.environment)
+
+
+def environment_modules(spec: str | Setup) -> list[str]:
+    """Returns the modules that a setup's environment is made of; ours are not imported for it."""
     spec = setup(spec)
-    found = spec.environment if ":" in spec.environment else _environments.get(spec.environment)
-    return found.partition(":")[0] if isinstance(found, str) else found.__module__
+    if spec.gymnasium is None:
+        found = _location(spec)
+        return [found.partition(":")[0] if isinstance(found, str) else found.__module__]
+    registered = gymnasium_spec(spec)
+    entry = spec.environment if registered is None else registered.entry_point
+    named = [entry if isinstance(entry, str) else f"{entry.__module__}:", spec.gymnasium.apply]
+    kind, said = spec.gymnasium.success or ("", "")
+    named += [said] if kind == "function" else []
+    named += [s.function for s in (spec.target, spec.initial) if isinstance(s, SamplerSpec)]
+    return list(dict.fromkeys(name.partition(":")[0] for name in named if ":" in name))
 
 
 def result_version(spec: str | Setup) -> str:

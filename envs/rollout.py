@@ -39,10 +39,7 @@ class PlayedEpisodes:
 
 def draw_contexts(name: str | Setup, n: int, seed: SeedSequence, which: str = "target") -> Floats:
     """Draws contexts (n, d) from a setup's `target` or `initial` distribution, unclipped."""
-    spec = setup(name)
-    mean = spec.initial_mean if which == "initial" else spec.target_mean
-    variance = spec.initial_variance if which == "initial" else spec.target_variance
-    return stream(seed).normal(mean, np.sqrt(variance), (n, spec.dim))
+    return setup(name).sample(which, n, stream(seed))
 
 
 def play(name: str | Setup, policy: str, contexts: Floats, seed: SeedSequence) -> PlayedEpisodes:

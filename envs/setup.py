@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from pacebench.envs.errors import SetupError
+import numpy as np
+from numpy.random import Generator
 
-Vector = tuple[float, ...]
+from pacebench.envs.arrays import Floats
+from pacebench.envs.distributions import ContextSpec, Vector, as_vector, from_plain, to_plain
+from pacebench.envs.errors import SetupError
 
 
 @dataclass(frozen=True)
@@ -17,7 +20,8 @@ class PolicyScore:
     """How one scripted policy scores on the target distribution, with standard errors.
 
     Attributes:
-        policy: `random`, `hold` or `reference`.
+        policy: `random`, `hold` or `reference`, or `declared` where no policy was played: then only
+            the return is known.
         mean_return: Undiscounted return of an episode, the score that anchors normalise.
         return_se: Standard error of `mean_return`.
         discounted_return: Return discounted with the setup's γ, comparable with the threshold V₋.
@@ -28,11 +32,11 @@ class PolicyScore:
 
     policy: str
     mean_return: float
-    return_se: float
-    discounted_return: float
-    discounted_return_se: float
-    success_rate: float
-    success_rate_se: float
+    return_se: float | None = None
+    discounted_return: float | None = None
+    discounted_return_se: float | None = None
+    success_rate: float | None = None
+    success_rate_se: float | None = None
 
 
 @dataclass(frozen=True)
@@ -42,9 +46,10 @@ class Anchors:
     Attributes:
         baseline: The score that is mapped to 0, of the random or hold-still policy.
         reference: The score that is mapped to 1.
-        episodes: Episodes played per policy, each with its own target context.
+        episodes: Episodes played per policy, each with its own target context; none of a policy
+            whose return is declared.
         seed: Seed of the measurement.
-        command: The command that made these figures.
+        command: The command that made these figures, or where they are declared.
         version: Version of pacebench that made them.
     """
 
@@ -55,6 +60,14 @@ class Anchors:
     command: str
     version: str
 
+    def __post_init__(self) -> None:
+        low, high = self.baseline.mean_return, self.reference.mean_return
+        if not low < high:
+            raise SetupError(
+                f"the reference policy's return of {high:g} does not exceed the baseline's of "
+                f"{low:g}, so that scores have no scale; give a better reference."
+            )
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Anchors:
         """Builds anchors from what `Setup.to_dict` or `anchors.json` holds."""
@@ -63,6 +76,12 @@ class Anchors:
         plain["reference"] = PolicyScore(**data["reference"])
         return cls(**plain)
 
+    @classmethod
+    def declared(cls, baseline: float, reference: float, where: str) -> Anchors:
+        """Returns anchors whose two returns somebody stated instead of playing policies."""
+        low, high = (PolicyScore("declared", float(end)) for end in (baseline, reference))
+        return cls(low, high, episodes=0, seed=0, command=where, version="")
+
     def normalise(self, score: float) -> float:
         """Maps an undiscounted mean return to the scale baseline 0, reference 1."""
         low, high = self.baseline.mean_return, self.reference.mean_return
@@ -70,15 +89,38 @@ class Anchors:
 
 
 @dataclass(frozen=True)
+class GymnasiumSpec:
+    """How a plain `gymnasium.Env` becomes the environment of a setup; see `from_gymnasium`.
+
+    Attributes:
+        apply: How a context reaches it: `attributes`, `options`, `constructor`, or the
+            `module:function` that is called with the environment and the context by name.
+        paths: The attribute, reset option or keyword of each context dimension.
+        keywords: Further keywords of its constructor.
+        success: When an episode is a success: (`info`, key), (`return`, at least) or (`function`,
+            `module:function`); None for never.
+        processes: Worker processes that step the copies; 0 to step them here.
+    """
+
+    apply: str
+    paths: tuple[str, ...]
+    keywords: tuple[tuple[str, Any], ...] = field(default=(), hash=False)
+    success: tuple[str, Any] | None = None
+    processes: int = 0
+
+
+@dataclass(frozen=True)
 class Setup:
     """Environment, context distributions, threshold and horizon: one benchmark task.
 
-    Distributions are Gaussians with diagonal covariance; `*_variance` are variances. Contexts are
-    drawn unclipped and clipped to `lower`, `upper` before they reach the physics.
+    Distributions are Gaussians with diagonal covariance, `*_variance` their variances, unless
+    `target` or `initial` says otherwise; the Gaussian then stands in for it where a method needs
+    one. Contexts are drawn unclipped and clipped to `lower`, `upper` before they reach the physics.
 
     Attributes:
         name: What the setup is called in studies and on the command line.
-        environment: Name of a registered environment, or `module:Class` of a `BatchEnv`.
+        environment: Name of a registered environment, or `module:Class` of a `BatchEnv`; with
+            `gymnasium`, `gymnasium:ID`, or `module:Class` of a `gymnasium.Env` or its factory.
         context_names: One name per context dimension.
         target_mean: Mean of the target context distribution.
         target_variance: Variances of the target context distribution.
@@ -96,6 +138,12 @@ class Setup:
         min_return: A floor that no episode's undiscounted return can fall below, if known.
         max_return: A ceiling that no episode's undiscounted return can exceed, if known.
         anchors: The normalisation anchors, None until they have been measured.
+        target: The target distribution where it is not Gaussian.
+        initial: The initial distribution where it is not Gaussian.
+        options: Options that a curriculum has on this setup unless a study says otherwise, by its
+            name: what its authors published for the task.
+        reference_return: The return that is normalised to 1 where there is no reference policy.
+        gymnasium: How the environment is adapted, if it is a plain `gymnasium.Env`.
     """
 
     name: str
@@ -117,15 +165,23 @@ class Setup:
     min_return: float | None = None
     max_return: float | None = None
     anchors: Anchors | None = None
+    target: ContextSpec | None = None
+    initial: ContextSpec | None = None
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict, hash=False)
+    reference_return: float | None = None
+    gymnasium: GymnasiumSpec | None = None
 
     def __post_init__(self) -> None:
         """Checks that the figures fit together."""
         d = len(self.context_names)
         for field_name in _VECTORS:
-            value = tuple(float(x) for x in getattr(self, field_name))
+            value = as_vector(getattr(self, field_name), d, f"setup {self.name!r}: {field_name!r}")
             object.__setattr__(self, field_name, value)
-            if len(value) != d or not all(map(math.isfinite, value)):
-                raise self._wrong(field_name, f"needs {d} finite numbers, got {value}")
+        for field_name in ("target", "initial"):
+            spec: ContextSpec | None = getattr(self, field_name)
+            if spec is not None:
+                checked = spec.checked(d, f"setup {self.name!r}: {field_name!r}")
+                object.__setattr__(self, field_name, checked)
         object.__setattr__(self, "context_names", tuple(self.context_names))
         for field_name in ("target_variance", "initial_variance"):
             if min(getattr(self, field_name)) <= 0:
@@ -147,10 +203,30 @@ class Setup:
         """Number of context dimensions."""
         return len(self.context_names)
 
+    def sample(self, which: str, n: int, rng: Generator) -> Floats:
+        """Draws contexts (n, d) from the `target` or the `initial` distribution, unclipped."""
+        spec: ContextSpec | None = getattr(self, which)
+        if spec is not None:
+            return spec.sample(n, rng)
+        mean, variance = getattr(self, f"{which}_mean"), getattr(self, f"{which}_variance")
+        return rng.normal(mean, np.sqrt(variance), (n, self.dim))
+
     def to_dict(self) -> dict[str, Any]:
-        """Returns the setup as plain JSON-able values (tuples as lists)."""
+        """Returns the setup as plain JSON-able values (tuples as lists).
+
+        What only some setups have is left out of the others, so that their digests stay.
+        """
         plain = asdict(self)
-        return {key: list(v) if isinstance(v, tuple) else v for key, v in plain.items()}
+        for name in _ADDED:
+            if plain[name] in (None, {}):
+                del plain[name]
+        for name in ("target", "initial"):
+            if name in plain:
+                plain[name] = to_plain(getattr(self, name))
+        if self.gymnasium is not None:
+            plain["gymnasium"] |= {"keywords": dict(self.gymnasium.keywords)}
+        listed: dict[str, Any] = _listed(plain)
+        return listed
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Setup:
@@ -158,6 +234,15 @@ class Setup:
         plain = dict(data)
         if plain.get("anchors") is not None:
             plain["anchors"] = Anchors.from_dict(plain["anchors"])
+        for name in ("target", "initial"):
+            if plain.get(name) is not None:
+                plain[name] = from_plain(plain[name], f"setup {plain.get('name')!r}: {name!r}")
+        if plain.get("gymnasium") is not None:
+            spec = dict(plain["gymnasium"])
+            spec["paths"] = tuple(spec["paths"])
+            spec["keywords"] = tuple(sorted(spec["keywords"].items()))
+            spec["success"] = spec["success"] and tuple(spec["success"])
+            plain["gymnasium"] = GymnasiumSpec(**spec)
         return cls(**plain)
 
 
@@ -169,3 +254,10 @@ _VECTORS = (
     "lower",
     "upper",
 )
+_ADDED = ("target", "initial", "options", "reference_return", "gymnasium")
+
+
+def _listed(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _listed(v) for key, v in value.items()}
+    return [_listed(v) for v in value] if isinstance(value, tuple | list) else value

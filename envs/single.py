@@ -63,7 +63,7 @@ class ContextualEnv(gymnasium.Env[Floats, Floats]):
             raise SetupError(f"unknown reset option {sorted(unknown)[0]!r}; known: 'context'.")
         context = (options or {}).get("context")
         if context is None:
-            context = rng.normal(self.setup.target_mean, np.sqrt(self.setup.target_variance))
+            context = self.setup.sample("target", 1, rng)[0]
         obs = self.batch.reset(check_context(context, self.setup)[None])
         return obs[0], {
             "context": self.batch.context[0].copy(),
@@ -72,8 +72,7 @@ class ContextualEnv(gymnasium.Env[Floats, Floats]):
 
     def step(self, action: Floats) -> tuple[Floats, float, bool, bool, dict[str, Any]]:
         """Steps once; the episode must be reset after it has ended."""
-        given = np.asarray(action, dtype=np.float64)
-        obs, reward, terminated, truncated, info = self.batch.step(given[None])
+        obs, reward, terminated, truncated, info = self.batch.step(np.asarray(action)[None])
         return (
             obs[0],
             float(reward[0]),

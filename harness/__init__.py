@@ -52,14 +52,18 @@ def run(
         until_decided: Whether an adaptive study goes on after the wave that is under way.
 
     Raises:
-        UserError: The results folder cannot be used, the executor is not available, or the study
-            was frozen and has changed since.
+        UserError: The results folder cannot be used, the executor is not available, the study was
+            frozen and has changed since, or the results under its name are another study's.
     """
     from pacebench.harness.analysis import freeze
     from pacebench.harness.runner import launch
+    from pacebench.harness.store.same_study import check_continues
 
-    # A study that was frozen and has changed since is refused before anything is started.
-    freeze.check(study, Path(results) / study.name)
+    # A study that was frozen and has changed since is refused before anything is started. One that
+    # keeps to its frozen plan is the study that the results are for.
+    root = Path(results) / study.name
+    if freeze.check(study, root) is None:
+        check_continues(study, root)
     if study.seeds.adaptive:
         from pacebench.harness.analysis.waves import run_waves
 
@@ -78,8 +82,8 @@ def load_results(path: Path | str) -> Results:
     return load.load_results(path)
 
 
-def report(path: Path | str, out: Path | str | None = None, *, svg: bool = True) -> Report:
+def report(path: Path | str, out: Path | str | None = None) -> Report:
     """Writes the report of a results folder; see `harness.report.make.report`."""
     from pacebench.harness.report import make
 
-    return make.report(path, out, svg=svg)
+    return make.report(path, out)

@@ -6,6 +6,7 @@ three knows another.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
@@ -24,6 +25,18 @@ class Status(StrEnum):
     TIMEOUT = "timeout"
     CRASHED = "crashed-method"
     INFRASTRUCTURE = "crashed-infrastructure"
+
+
+def common_crash(ends: Iterable[tuple[str, str]]) -> str:
+    """Returns the exception that every run of a cell crashed with; empty if any ended otherwise.
+
+    Such a cell is broken: it says something about its code, and nothing about its method.
+
+    Args:
+        ends: Status and reason of each run that ended.
+    """
+    kinds = {why.partition(":")[0] if how == Status.CRASHED else "" for how, why in ends}
+    return kinds.pop() if len(kinds) == 1 else ""
 
 
 # Columns of evaluations.parquet: one row per episode of an evaluation.
@@ -93,7 +106,7 @@ class RunResult:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """The state of one run at a point of its evaluation grid; training goes on from it bit for bit.
+    """The state of one run between two rollouts; training goes on from it bit for bit.
 
     Attributes:
         step: Environment steps done.
@@ -111,6 +124,9 @@ class Hooks(Protocol):
 
     def load(self, seed: RunSeed) -> Checkpoint | None:
         """Returns the latest usable checkpoint of a run, if there is one."""
+
+    def refuse(self, seed: RunSeed, reason: str) -> None:
+        """Is told that training cannot go on from what `load` returned."""
 
     def save(self, seed: RunSeed, checkpoint: Checkpoint) -> None:
         """Keeps a checkpoint of a run, replacing the one before."""
@@ -134,6 +150,9 @@ class NoHooks:
     def load(self, seed: RunSeed) -> Checkpoint | None:
         """Returns none."""
         return None
+
+    def refuse(self, seed: RunSeed, reason: str) -> None:
+        """Has nothing to set aside."""
 
     def save(self, seed: RunSeed, checkpoint: Checkpoint) -> None:
         """Keeps nothing."""

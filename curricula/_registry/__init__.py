@@ -10,6 +10,7 @@ import difflib
 import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ class UnknownNameError(UserMistakeError, LookupError):
         super().__init__(f"no {kind} is called {str(name)!r}; {nearest(name, known)}")
 
 
-class DuplicateNameError(ValueError):
+class DuplicateNameError(UserMistakeError, ValueError):
     """Two different things were registered under one name."""
 
 
@@ -64,6 +65,7 @@ class Registry(Generic[T]):
     group: str
     _items: dict[str, T] = field(default_factory=dict)
     _origins: dict[str, str] = field(default_factory=dict)
+    _modules: dict[str, str] = field(default_factory=dict)
 
     def register(self, name: str, *, origin: str = "pacebench") -> Callable[[T], T]:
         """Returns a decorator that registers its argument under `name`."""
@@ -91,13 +93,16 @@ class Registry(Generic[T]):
 
         Raises:
             UnknownNameError: Nothing is; the message names the nearest match.
+            DuplicateNameError: Two packages have something of this name.
         """
-        if name not in self._items:
-            self._load(only=name)
-        try:
-            return self._items[name]
-        except (KeyError, TypeError):
-            raise UnknownNameError(self.kind, name, self.names()) from None
+        # Whatever else stands where a name is meant, such as a list, may not even be hashable.
+        if isinstance(name, str):
+            self._check_claims(name)
+            if name not in self._items:
+                self._load(only=name)
+            if name in self._items:
+                return self._items[name]
+        raise UnknownNameError(self.kind, name, self.names())
 
     def names(self) -> list[str]:
         """Returns every name, ours in the order of registration, then the outside ones."""
@@ -109,17 +114,47 @@ class Registry(Generic[T]):
         self.get(name)
         return self._origins[name]
 
-    def _load(self, only: str | None = None) -> None:
+    def module(self, name: str) -> str | None:
+        """Returns the module that the entry point of `name` is in, if it has one."""
+        return self._modules.get(name)
+
+    @cached_property
+    def _points(self) -> dict[str, list[EntryPoint]]:
+        """The entry points of installed packages by name; one found twice counts once."""
         # Slow to import, and the command line imports this module before it can show its help.
         from importlib.metadata import entry_points
 
+        found: dict[str, list[EntryPoint]] = {}
         for point in entry_points(group=self.group):
-            if point.name in self._items or (only is not None and point.name != only):
-                continue
-            self._load_one(point)
+            same = found.setdefault(point.name, [])
+            if point.value not in [other.value for other in same]:
+                same.append(point)
+        return found
+
+    def _check_claims(self, name: object) -> None:
+        """Refuses a name that two packages claim: which of them was meant cannot be known."""
+        points = self._points.get(name, []) if isinstance(name, str) else []
+        claims = [_origin(point) for point in points]
+        if len(points) == 1 and self._origins.get(points[0].name) == "pacebench":
+            # One of ours, unless the package's module was imported before we looked for it.
+            try:
+                same = points[0].load() is self._items[points[0].name]
+            except Exception:  # noqa: BLE001 - what our name keeps from registering fails to load
+                same = False
+            claims += [] if same else ["pacebench"]
+        if len(claims) > 1:
+            raise DuplicateNameError(
+                f"{' and '.join(claims)} each have a {self.kind} called {name!r}; uninstall one of "
+                "them, or let it choose another name."
+            )
+
+    def _load(self, only: str | None = None) -> None:
+        for name, points in self._points.items():
+            if name not in self._items and (only is None or name == only):
+                self._load_one(points[0])
 
     def _load_one(self, point: EntryPoint) -> None:
-        origin = point.dist.name if point.dist else point.value
+        origin = _origin(point)
         try:
             item = point.load()
         except Exception as error:  # noqa: BLE001 - an outside package may fail in any way
@@ -132,3 +167,8 @@ class Registry(Generic[T]):
         if point.name not in self._items:
             self._items[point.name] = item
         self._origins[point.name] = origin
+        self._modules[point.name] = point.module
+
+
+def _origin(point: EntryPoint) -> str:
+    return point.dist.name if point.dist else point.value

@@ -53,12 +53,10 @@ class BallCatchingBatch(BatchEnv):
     substep.
     """
 
-    physics_space: ClassVar[spaces.Box] = spaces.Box(
-        -OBSERVATION_LIMIT, OBSERVATION_LIMIT, (len(_OBSERVED),), np.float64
-    )
-    action_box: ClassVar[spaces.Box] = spaces.Box(-MAX_VELOCITY, MAX_VELOCITY, dtype=np.float64)
+    physics_space = spaces.Box(-OBSERVATION_LIMIT, OBSERVATION_LIMIT, (len(_OBSERVED),), np.float64)
+    action_box = spaces.Box(-MAX_VELOCITY, MAX_VELOCITY, dtype=np.float64)
     baseline_policy: ClassVar[str] = "hold"
-    render_fps: ClassVar[int] = 100
+    render_fps = 100
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Takes the arguments of `BatchEnv`."""

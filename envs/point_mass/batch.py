@@ -98,7 +98,8 @@ class PointMassBatch(BatchEnv):
     def _set_contexts(self, indices: Indices, contexts: Floats) -> None:
         self._gate[indices] = contexts[:, 0]
         self._half_width[indices] = 0.5 * contexts[:, 1]
-        self._decay[:, indices] = 1.0 - TIME_STEP * contexts[:, 2]
+        # Setups without a friction are frictionless.
+        self._decay[:, indices] = 1.0 - TIME_STEP * contexts[:, 2:].sum(axis=1)
 
     def _step_copies(self, actions: Floats) -> None:
         position, velocity = self._position, self._velocity

@@ -26,9 +26,9 @@ def steer_through_gate(position: Floats, velocity: Floats, contexts: Floats) -> 
     Args:
         position: Positions (2, N).
         velocity: Velocities (2, N).
-        contexts: Gate position, gate width and friction of each copy (N, 3).
+        contexts: Gate position, gate width and, unless it is 0, friction of each copy (N, 2 or 3).
     """
-    gate, width, friction = contexts.T
+    gate, width, friction = *contexts.T[:2], contexts[:, 2:].sum(axis=1)
     y = position[1]
     above = y > 0.0
     aligned = np.abs(_arrival(position, velocity, gate) - gate) < 0.5 * width * _GATE_SHARE

@@ -6,14 +6,15 @@ named by what it is for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pacebench.harness.analysis import estimates
-from pacebench.harness.analysis.comparisons import ComparisonResult, compare, questions
+from pacebench.harness.analysis.comparisons import ComparisonResult, Question, compare, questions
+from pacebench.harness.analysis.deviations import Standing
 from pacebench.harness.analysis.estimates import Estimate
 from pacebench.harness.analysis.paper import PaperRow, paper_rows
+from pacebench.harness.analysis.solved import SolvedRow, solved_rows
 from pacebench.harness.analysis.table import SUITE, Accounting, ScoreTable
 from pacebench.harness.errors import UserError
 from pacebench.harness.statistics import estimands
@@ -27,22 +28,29 @@ class Analysis:
     Attributes:
         runs: Runs per cell that are known everywhere.
         level: Level of the estimates' intervals.
-        exploratory: Why the claims are exploratory; empty where they are confirmatory.
+        standing: How far the frozen plan protects the claims.
         accounting: What became of every planned run, per cell.
         estimates: Every estimate.
         comparisons: Every comparison; the weighted ones first.
         paper: The table in the papers' layout.
+        solved: How many runs of each cell are solved, and what those return.
         scores: The known scores by (label, scope, estimand).
     """
 
     runs: int
     level: float
-    exploratory: tuple[str, ...]
+    standing: Standing
     accounting: tuple[Accounting, ...]
     estimates: tuple[Estimate, ...]
     comparisons: tuple[ComparisonResult, ...]
     paper: tuple[PaperRow, ...]
+    solved: tuple[SolvedRow, ...]
     scores: dict[tuple[str, str, str], Scores]
+
+    @property
+    def exploratory(self) -> tuple[str, ...]:
+        """Why no verdict is a claim; empty where the plan protects them."""
+        return self.standing.doubts
 
     @property
     def claims(self) -> tuple[str, ...]:
@@ -53,13 +61,21 @@ class Analysis:
         """Returns the weighted comparisons as plain values."""
         return [item.to_dict() for item in self.comparisons if item.question.weighted]
 
+    def solved_record(self) -> dict[str, Any]:
+        """Returns P(solved) of every cell and its differences as plain values."""
+        by_solved = [item for item in self.comparisons if item.question.estimand == "solved"]
+        return {
+            "cells": [row.to_dict() for row in self.solved],
+            "differences": [item.to_dict() for item in by_solved],
+        }
 
-def analyse(table: ScoreTable, reasons: Sequence[str] = ()) -> Analysis:
+
+def analyse(table: ScoreTable, standing: Standing | None = None) -> Analysis:
     """Analyses a study.
 
     Args:
         table: Its scored runs.
-        reasons: Why its claims are exploratory, if they are.
+        standing: How far its plan protects the claims; wholly unless given.
 
     Raises:
         UserError: The rows contradict the study.
@@ -71,17 +87,24 @@ def analyse(table: ScoreTable, reasons: Sequence[str] = ()) -> Analysis:
             f"study '{table.study.name}': statistics.primary: 'auc' needs two evaluations or more; "
             "raise evaluation.points."
         )
+    standing = standing or Standing()
+
+    def protected(q: Question) -> bool:
+        rests_on_model = not table.has_range(q.scope, q.estimand)
+        return not (standing.doubts or (rests_on_model and standing.model_doubts))
+
     found, scores = _estimates(table)
     known = min((cell.planned - cell.unresolved for cell in table.accounting), default=0)
     asked = questions(table.study, tuple(e for e in table.estimands if e in _COMPARED))
     return Analysis(
         runs=known,
         level=1 - table.study.statistics.alpha,
-        exploratory=tuple(reasons),
+        standing=standing,
         accounting=table.accounting,
         estimates=found,
-        comparisons=tuple(compare(table, q, confirmatory=not reasons) for q in asked),
+        comparisons=tuple(compare(table, q, confirmatory=protected(q)) for q in asked),
         paper=paper_rows(table),
+        solved=solved_rows(table),
         scores=scores,
     )
 

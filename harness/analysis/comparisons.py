@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 
 from pacebench.harness.analysis.table import MEASURES, SUITE, Paired, ScoreTable
-from pacebench.harness.analysis.verdicts import Verdict, claim, evidence, judge
+from pacebench.harness.analysis.verdicts import Verdict, claim, evidence, judge, plural
 from pacebench.harness.errors import UserError
 from pacebench.harness.statistics import coverage, intervals, welch
 from pacebench.harness.statistics.confidence_sequence import (
     Wealth,
-    difference_interval,
     difference_log_wealth,
+    difference_sequence,
     log_threshold,
     seeds_until,
 )
@@ -110,6 +110,9 @@ class ComparisonResult:
         interval: From the range of the scores alone; None where no range is known.
         model: Welch's interval at the same level, as if scores were near normal.
         permutation_p: p-value of the mean difference under exchangeable runs.
+        permutation_adjusted: The same times α over this question's share of it, to be held
+            against α.
+        contradiction: Whether no mean difference agrees with all looks; then there is no verdict.
         verdict: Where the interval lies; where there is no range, where the model's does.
         model_verdict: Where the model's lies.
         lost: Runs of either arm that the machine lost; they entered as best and as worst.
@@ -120,6 +123,7 @@ class ComparisonResult:
         percentile: The bootstrap interval of the difference that other papers print.
         percentile_improvement: The same of the probability of improvement.
         confirmatory: Whether the verdict is a claim.
+        broken: Why there is none, where every run of an arm crashed with the same exception.
     """
 
     question: Question
@@ -128,6 +132,8 @@ class ComparisonResult:
     interval: Interval | None
     model: Interval | None
     permutation_p: float | None
+    permutation_adjusted: float | None
+    contradiction: bool
     verdict: Verdict
     model_verdict: Verdict
     lost: int
@@ -138,6 +144,7 @@ class ComparisonResult:
     percentile: Interval | None
     percentile_improvement: Interval | None
     confirmatory: bool
+    broken: str = ""
 
     @property
     def shown(self) -> Interval | None:
@@ -153,21 +160,28 @@ class ComparisonResult:
         """Returns the verdict in plain English, with what it rests on."""
         asked, shown = self.question, self.shown
         where = "Over all setups" if asked.scope == SUITE else f"On {asked.scope}"
+        if self.broken:
+            return f"{where}, {asked.a} and {asked.b} are not compared: {self.broken}."
+        if self.contradiction:
+            return (
+                f"{where}, there is no verdict on {asked.a} and {asked.b} in {self.measure}: no "
+                f"mean difference agrees with all {self.seeds} seeds, which happens with "
+                f"probability {asked.alpha:.2g} at most if seeds are independent draws; see what "
+                "changed between them."
+            )
         small = shown is not None and max(abs(shown.low), abs(shown.high)) < self.effect
         text = claim(self.verdict, asked.a, asked.b, where, self.measure, self.effect, small=small)
         text += f" ({evidence(shown)})"
         if self.interval is None and self.lost:
             text += (
-                f"; {self.lost} runs were lost to the machine, and without a known range of this "
-                "score they could have been anything"
+                f"; {plural(self.lost, 'run')} lost to the machine could have scored anything, "
+                "because the range of this score is not known"
             )
         elif self.interval is None and self.model is not None:
             text += "; this rests on a t-test, because the range of this score is not known"
         elif self.verdict is Verdict.UNDECIDED and self.model_verdict is not Verdict.UNDECIDED:
             text += f"; a t-test would already say “{self.model_verdict}”{self._trust()}"
-        p, alpha = self.permutation_p, asked.alpha
-        if self.verdict in (Verdict.BETTER, Verdict.WORSE) and p is not None and p > alpha:
-            text += f"; a permutation test alone would not say so (p = {p:.3g})"
+        text += self._permutation()
         return f"{text}." if self.confirmatory else f"Exploratory: {text[0].lower()}{text[1:]}."
 
     def progress(self, most: int) -> str:
@@ -178,8 +192,10 @@ class ComparisonResult:
         """
         q = self.question
         name = f"{q.a} − {q.b} on {q.scope}, {q.estimand}"
+        if self.broken:
+            return f"{name}: {self.broken}"
         if self.verdict is not Verdict.UNDECIDED or self.wealth is None or not self.seeds:
-            return f"{name}: {self.verdict} after {self.seeds} seeds"
+            return f"{name}: {self.verdict} after {plural(self.seeds, 'seed')}"
         reached = max(float(side.max()) for side in self.wealth)
         needed = log_threshold(q.alpha)
         text = (
@@ -188,8 +204,21 @@ class ComparisonResult:
         )
         if reached > 0.1:
             left = math.ceil(self.seeds * (needed / reached - 1))
-            text += f"; about {left} seeds more at this pace" if left < 10 * most else ""
+            text += f"; about {plural(left, 'seed')} more at this pace" if left < 10 * most else ""
         return text
+
+    def _permutation(self) -> str:
+        """Returns where a permutation test at the same level says something else."""
+        p, told_apart = self.permutation_p, self.verdict in (Verdict.BETTER, Verdict.WORSE)
+        if p is None or told_apart == (p <= self.question.alpha):
+            return ""
+        adjusted = f"(adjusted p = {self.permutation_adjusted:.2g})"
+        if told_apart:
+            return f"; a permutation test alone would not tell them apart {adjusted}"
+        return (
+            "; a permutation test, which asks only whether the runs could have changed labels, "
+            f"would tell them apart {adjusted}"
+        )
 
     def _trust(self) -> str:
         if not self.hidden:
@@ -214,7 +243,43 @@ class ComparisonResult:
             "weighted": asked.weighted,
             "confirmatory": self.confirmatory,
             "sentence": self.sentence(),
+            "beside": self.beside(),
         }
+
+    def beside(self) -> dict[str, Any]:
+        """Returns what stands beside the verdict and decides nothing, as plain values."""
+        named = ("model", "percentile", "improvement", "percentile_improvement")
+        found = {name: getattr(self, name) for name in named}
+        return {
+            **{name: None if item is None else item.to_dict() for name, item in found.items()},
+            "model_verdict": self.model_verdict.value,
+            "permutation_p": self.permutation_p,
+            "permutation_adjusted": self.permutation_adjusted,
+            "smallest_effect": self.effect,
+            "hidden_failure_rates": self.hidden,
+            "lost": self.lost,
+            "clipped": self.clipped,
+            "contradiction": self.contradiction,
+        }
+
+
+def model_coverage(results: Sequence[ComparisonResult]) -> str:
+    """Returns how often Welch's interval held the truth in simulations of each pair's shapes.
+
+    Pairs of which the same is to be said are named together; a pair whose shapes were not
+    simulated against each other is told so.
+    """
+    several = len({item.question.scope for item in results}) > 1
+    said: dict[str, list[str]] = {}
+    for item in results:
+        if item.model is None:
+            continue
+        q, known = item.question, item.model.coverage
+        name = f"{q.a} − {q.b}" + (f" on {q.scope}" if several else "")
+        sentence = known.sentence() if known else "coverage not simulated for so few runs"
+        said.setdefault(sentence, []).append(name)
+    parts = [f"{', '.join(names)}: {sentence}" for sentence, names in said.items()]
+    return "; ".join(parts) or "No run varies, so it has none"
 
 
 def compare(table: ScoreTable, question: Question, *, confirmatory: bool) -> ComparisonResult:
@@ -225,14 +290,19 @@ def compare(table: ScoreTable, question: Question, *, confirmatory: bool) -> Com
         question: What is asked.
         confirmatory: Whether the study kept to its plan.
     """
-    q = question
+    q, said = question, table.study.statistics
     pairs = table.paired(q.a, q.b, q.scope, q.estimand)
     effect = table.smallest_effect(q.estimand, q.scope)
-    interval, wealth = _from_range(pairs, q.alpha)
+    interval, wealth, contradiction = _from_range(pairs, q.alpha)
     model = _from_model(pairs, q.alpha)
+    broken = table.broken((q.a, q.b), q.scope)
+    if broken:
+        # Not even what could be said of lost runs: these have no score.
+        interval = wealth = model = None
     # Without a range nothing is known of what lost runs could have scored.
     decides = model if pairs.bounds is None and not pairs.lost else interval
-    verdict = judge(decides, effect)
+    verdict = Verdict.UNDECIDED if contradiction else judge(decides, effect)
+    p = _permutation_p(pairs, table.rng("permute", q.a, q.b, q.scope, q.estimand))
     further = _further(table, q)
     return ComparisonResult(
         question=q,
@@ -240,31 +310,35 @@ def compare(table: ScoreTable, question: Question, *, confirmatory: bool) -> Com
         effect=effect,
         interval=interval,
         model=model,
-        permutation_p=_permutation(pairs, table.rng("permute", q.a, q.b, q.scope, q.estimand)),
+        permutation_p=p,
+        permutation_adjusted=None if p is None else min(1, p * said.alpha / q.alpha),
+        contradiction=contradiction,
         verdict=verdict,
         model_verdict=judge(model, effect),
         lost=pairs.lost,
         clipped=pairs.clipped,
         hidden=_hidden(table, q, len(pairs.x)),
         wealth=wealth,
-        confirmatory=confirmatory and q.weighted,
+        confirmatory=confirmatory and q.weighted and not broken,
+        broken=broken,
         **further,
     )
 
 
-def _from_range(pairs: Paired, alpha: float) -> tuple[Interval | None, Wealth | None]:
+def _from_range(pairs: Paired, alpha: float) -> tuple[Interval | None, Wealth | None, bool]:
+    """Returns the interval, the wealth, and whether the seeds contradict each other."""
     if pairs.bounds is None or not len(pairs.x):
-        return None, None
+        return None, None, False
     # Runs lost to the machine enter twice: the interval reaches from the worst case to the best.
     worst, best = pairs.differences("worst"), pairs.differences("best")
     half = pairs.half_range
-    low, high = difference_interval(worst, half, alpha)
+    lower = upper = difference_sequence(worst, half, alpha)
     if pairs.lost:
-        high = difference_interval(best, half, alpha)[1]
+        upper = difference_sequence(best, half, alpha)
     interval = Interval(
         estimate=float((worst.mean() + best.mean()) / 2),
-        low=low,
-        high=high,
+        low=float(lower.low[-1]),
+        high=float(upper.high[-1]),
         level=1 - alpha,
         kind=KIND,
         estimand="difference",
@@ -273,7 +347,7 @@ def _from_range(pairs: Paired, alpha: float) -> tuple[Interval | None, Wealth | 
     )
     # Each side bets against the case that suits it least, as the ends of the interval do.
     above, below = difference_log_wealth(worst, half).above, difference_log_wealth(best, half).below
-    return interval, Wealth(above, below)
+    return interval, Wealth(above, below), bool(lower.contradiction[-1] & upper.contradiction[-1])
 
 
 def _from_model(pairs: Paired, alpha: float) -> Interval | None:
@@ -295,10 +369,10 @@ def _from_model(pairs: Paired, alpha: float) -> Interval | None:
         runs=len(x),
         tasks=x.shape[1],
     )
-    return coverage.attach(interval, coverage.classify(x), coverage.classify(y))
+    return coverage.attach(interval, coverage.classify_pair(x, y))
 
 
-def _permutation(pairs: Paired, rng: np.random.Generator) -> float | None:
+def _permutation_p(pairs: Paired, rng: np.random.Generator) -> float | None:
     x, y = (values[~np.isnan(values).any(axis=1)].mean(axis=1) for values in (pairs.x, pairs.y))
     return permutation_p_value(x, y, rng) if len(x) and len(y) else None
 

@@ -18,6 +18,7 @@ from pacebench.harness.analysis.comparisons import RULE, questions
 from pacebench.harness.analysis.frozen_plan import Deviation, FrozenPlan, differences
 from pacebench.harness.analysis.frozen_plan import freeze as freeze_plan
 from pacebench.harness.analysis.scores import CVAR_SHARE
+from pacebench.harness.analysis.verdicts import plural
 from pacebench.harness.errors import UserError
 from pacebench.harness.store.files import make_folder, sha256, write_atomic
 from pacebench.harness.store.ledger import Ledger, now
@@ -107,18 +108,26 @@ class PlanHistory:
         )
 
     @property
+    def asking(self) -> Version:
+        """The version that last changed what is asked: anything but the number of seeds."""
+        choices = [{k: v for k, v in w.frozen.plan.items() if k != "seeds"} for w in self.versions]
+        last = len(choices) - 1
+        while last and choices[last - 1] == choices[last]:
+            last -= 1
+        return self.versions[last]
+
+    @property
     def broken(self) -> str:
-        """Why the plan no longer protects the claims; empty where it does."""
-        first = self.versions[0]
-        if first.known:
-            runs = f"{first.known} run{'s' if first.known > 1 else ''} had finished"
-            other = f", {first.elsewhere} of them in other studies" if first.elsewhere else ""
-            return f"the plan was frozen after {runs}{other}"
-        late = sum(1 for version in self.versions[1:] if version.known)
-        if late:
-            times = "once" if late == 1 else f"{late} times"
-            return f"the plan was amended {times} after runs had finished"
-        return ""
+        """Why the plan does not show that its questions came first; empty where it does."""
+        return self.late(self.asking)
+
+    def late(self, version: Version) -> str:
+        """Returns that runs had finished when a version was made; empty where none had."""
+        if not version.known:
+            return ""
+        how = "frozen" if version is self.versions[0] else "amended"
+        other = f", {version.elsewhere} of them in other studies" if version.elsewhere else ""
+        return f"the plan was {how} after {plural(version.known, 'run')} had finished{other}"
 
 
 def plan_of(study: Study) -> dict[str, Any]:
@@ -132,7 +141,7 @@ def plan_of(study: Study) -> dict[str, Any]:
         cells.setdefault(runs[0].label, {})[cell.setup] = cell.model_dump(mode="json")
     evaluation = planned[0].cell.evaluation
     held_out = {
-        name: sha256(held_out_contexts(envs.setup(name), evaluation).tobytes())
+        name: sha256(held_out_contexts(study.setup(name), evaluation).tobytes())
         for name in study.setups
     }
     said = study.statistics
@@ -146,18 +155,17 @@ def plan_of(study: Study) -> dict[str, Any]:
         "solved": said.solved,
         "cvar_share": CVAR_SHARE,
         "floor": said.floor,
-        "ranges": {name: _range(name) for name in study.setups},
+        "ranges": {name: _range(study.setup(name)) for name in study.setups},
         "seeds": study.seeds.model_dump(mode="json"),
         "tuning": study.tuning.model_dump(mode="json") if study.tuning else None,
-        "anchors": {name: envs.setup(name).to_dict()["anchors"] for name in study.setups},
+        "anchors": {name: study.setup(name).to_dict()["anchors"] for name in study.setups},
         "held_out_contexts": held_out,
         "cells": cells,
     }
 
 
-def _range(setup: str) -> list[float | None]:
-    spec = envs.setup(setup)
-    return [spec.min_return, spec.max_return]
+def _range(setup: envs.Setup) -> list[float | None]:
+    return [setup.min_return, setup.max_return]
 
 
 def _under_early_rule(study: Study, plan: dict[str, Any]) -> dict[str, Any]:
@@ -199,7 +207,7 @@ def load(folder: Path) -> PlanHistory | None:
 def freeze(study: Study, folder: Path | None = None, *, amend: str | None = None) -> PlanHistory:
     """Freezes a study's plan, or adds an amended version of it.
 
-    Freezing an unchanged study again changes nothing.
+    Freezing an unchanged study again changes nothing, nor does freezing one with more seeds.
 
     Args:
         study: The study.
@@ -213,14 +221,16 @@ def freeze(study: Study, folder: Path | None = None, *, amend: str | None = None
     folder = RESULTS / study.name if folder is None else folder
     current = freeze_plan(plan_of(study))
     known = load(folder)
-    if known is not None and known.digest == current.digest:
-        if amend is not None:
-            raise UserError(f"{folder / NAME}: the study has not changed; there is no deviation.")
-        return known
     if known is None and amend is not None:
         raise UserError(f"study '{study.name}' was never frozen; run `pacebench freeze` first.")
-    if known is not None and not (amend or "").strip():
-        raise _refusal(study, differences(known.versions[-1].frozen.plan, current.plan))
+    if known is not None:
+        changed = differences(known.versions[-1].frozen.plan, current.plan)
+        if amend is None and not _split(changed)[1]:
+            return known
+        if not changed:
+            raise UserError(f"{folder / NAME}: the study has not changed; there is no deviation.")
+        if not (amend or "").strip():
+            raise _refusal(study, changed)
     finished = StudyFiles(folder).run_ids()
     revision, dirty = git_state()
     version = Version(
@@ -259,16 +269,16 @@ def check(study: Study, folder: Path | None = None) -> PlanHistory | None:
     known = load(RESULTS / study.name if folder is None else folder)
     if known is None:
         return None
-    found = undeclared(known, study)
-    if found:
-        raise _refusal(study, found)
+    _, bound = undeclared(known, study)
+    if bound:
+        raise _refusal(study, bound)
     return known
 
 
 def undeclared(
     frozen: PlanHistory, study: Study, runs: pd.DataFrame | None = None
-) -> tuple[Deviation, ...]:
-    """Returns how a study differs from its plan in force.
+) -> tuple[tuple[Deviation, ...], tuple[Deviation, ...]]:
+    """Returns how a study differs from its plan in force: as the rule allows, and otherwise.
 
     Args:
         frozen: The plan.
@@ -290,8 +300,20 @@ def undeclared(
             "comparisons": early["family"]["comparisons"],
             "alpha": early["family"]["alpha"],
         }
-        return differences(said, _under_early_rule(study, plan))
-    return differences(frozen.versions[-1].frozen.plan, plan)
+        return _split(differences(said, _under_early_rule(study, plan)))
+    return _split(differences(frozen.versions[-1].frozen.plan, plan))
+
+
+def _split(
+    changes: Sequence[Deviation],
+) -> tuple[tuple[Deviation, ...], tuple[Deviation, ...]]:
+    """Returns the changes that only add seeds, which may be done at any look, and the others."""
+    fewer = any(c.key in ("seeds.count", "runs") and c.current < c.frozen for c in changes)
+    seeds = () if fewer else ("seeds.count", "seeds.start", "seeds.step", "runs")
+    return (
+        tuple(change for change in changes if change.key in seeds),
+        tuple(change for change in changes if change.key not in seeds),
+    )
 
 
 def _refusal(study: Study, found: Sequence[Deviation]) -> UserError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from pacebench.harness.records import Status
 from pacebench.harness.store.ledger import Ledger
@@ -26,6 +27,7 @@ class History:
         quarantined: Runs that were set aside as damaged.
         ended: When the outcome of a run was first known, by run.
         sources: The study that a run was taken over from, by run.
+        verdicts: The verdicts of the last report under each code of the analysis, by its hash.
     """
 
     looks: tuple[int, ...] = ()
@@ -34,27 +36,34 @@ class History:
     quarantined: int = 0
     ended: Mapping[str, str] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+    verdicts: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
 def history_of(ledger: Ledger) -> History:
     """Returns what the diary says about looks, ends, retries and damaged runs."""
-    entries = ledger.read()
+    counts: Counter[str] = Counter()
+    looks: set[int] = set()
     ended: dict[str, str] = {}
-    for entry in entries:
-        if entry.get("event") in _ENDS and entry.get("status") != Status.INFRASTRUCTURE:
-            ended.setdefault(str(entry.get("run")), str(entry["time"]))
-    reports = [entry for entry in entries if entry.get("event") == REPORT_EVENT]
-    looks = {int(n) for entry in reports for n in entry.get("runs_known", ()) if int(n) > 0}
-    counts = Counter(entry.get("event") for entry in entries)
+    sources: dict[str, str] = {}
+    verdicts: dict[str, list[dict[str, Any]]] = {}
+    # One by one: a ledger may be larger than the memory.
+    for entry in ledger.entries():
+        event = entry["event"]
+        counts[event] += 1
+        if event in _ENDS and entry.get("status") != Status.INFRASTRUCTURE:
+            ended.setdefault(str(entry.get("run")), entry["time"])
+        elif event == REPORT_EVENT:
+            looks.update(known for known in entry["runs_known"] if known > 0)
+            if "verdicts" in entry:
+                verdicts[str(entry["analysis"])] = entry["verdicts"]
+        elif event == SHARE_EVENT:
+            sources[entry["run"]] = entry["source"]
     return History(
         looks=tuple(sorted(looks)),
-        reports=len(reports),
+        reports=counts[REPORT_EVENT],
         retries=counts["retry"],
         quarantined=counts["quarantine"],
         ended=ended,
-        sources={
-            str(entry["run"]): str(entry["source"])
-            for entry in entries
-            if entry.get("event") == SHARE_EVENT
-        },
+        sources=sources,
+        verdicts=verdicts,
     )

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from pacebench import envs
 from pacebench.harness.analysis.comparisons import Question, questions
-from pacebench.harness.analysis.scores import scale_of, score_runs
+from pacebench.harness.analysis.scores import scales_of, score_runs
 from pacebench.harness.analysis.table import SUITE, ScoreTable
+from pacebench.harness.analysis.verdicts import Verdict
 from pacebench.harness.errors import UserError
 from pacebench.harness.seeding import StudyRole, study_sequence
 from pacebench.harness.statistics.confidence_sequence import difference_log_wealth, seeds_until
-from pacebench.harness.statistics.scores import FloatArray
+from pacebench.harness.statistics.scores import BoolArray, FloatArray
 from pacebench.harness.store.ledger import Ledger
 from pacebench.harness.store.load import load_results
 from pacebench.harness.store.manifest import study_of
@@ -96,12 +96,15 @@ def forecast(
             "plan needs the spread of scores: give either a pilot with --pilot FOLDER or mixtures "
             'with --assume "spgl: 0.95@85±2, default: 0.4@85±2|15±2".'
         )
-    scales = {name: scale_of(envs.setup(name), study.statistics.floor) for name in study.setups}
+    scales = scales_of(study)
     root = study_sequence(study.seeds.root, StudyRole.BOOTSTRAP, 2)
     if pilot is not None:
         return _from_pilot(study, pilot, scales, asked, root, limit)
     assert assume is not None
-    arms = _parse(assume, study)
+    arms = parse(assume)
+    lacking = sorted({name for q in asked for name in (q.a, q.b)} - set(arms))
+    if lacking:
+        raise UserError(f"--assume: says nothing about '{lacking[0]}', which the study compares.")
     empty = ScoreTable(study, scales, _no_rows(study), root)
     found = []
     for q in asked:
@@ -112,7 +115,7 @@ def forecast(
             raise UserError(
                 f"setup '{q.scope}' declares no range of returns, so nothing is planned."
             )
-        draws = [_mixture(arms[label], *bounds) for label in (q.a, q.b)]
+        draws = [mixture(arms[label], bounds[0]) for label in (q.a, q.b)]
         found.append(_simulate(empty, q, draws, bounds, limit, failures=False, seconds=None))
     return found
 
@@ -191,19 +194,7 @@ def _simulate(
             f"statistics.smallest_effect: {effect:g} is the whole range of {q.estimand} on "
             f"'{q.scope}'; lower it."
         )
-    at_zero = difference_log_wealth(x - y, half)
-    above, below = (seeds_until(side, q.alpha) for side in at_zero)
-    inside = np.maximum(
-        seeds_until(difference_log_wealth(x - y, half, -effect).above, q.alpha),
-        seeds_until(difference_log_wealth(x - y, half, effect).below, q.alpha),
-    )
-    first = np.minimum(np.minimum(above, below), inside)
-    known = np.isfinite(first)
-    verdicts = {
-        "better": float((known & (above == first)).mean()),
-        "worse": float((known & (below == first) & (above != first)).mean()),
-        "equivalent": float((known & (inside == first) & (above > first) & (below > first)).mean()),
-    }
+    first, reached = until_decided(x - y, half, effect, q.alpha)
     median, most, nearly_all = (_quantile(first, share) for share in (0.5, 0.8, 0.95))
     return Forecast(
         a=q.a,
@@ -215,10 +206,38 @@ def _simulate(
         median=median,
         most=most,
         nearly_all=nearly_all,
-        decided=float(known.mean()),
-        verdicts=verdicts,
+        decided=float(np.isfinite(first).mean()),
+        verdicts={verdict.value: float(mine.mean()) for verdict, mine in reached.items()},
         cpu_hours=None if seconds is None or median is None else 2 * median * seconds / 3600,
     )
+
+
+def until_decided(
+    z: FloatArray, half_range: float, effect: float, alpha: float
+) -> tuple[FloatArray, dict[Verdict, BoolArray]]:
+    """Returns after how many seeds each study is decided, infinity if never, and which as what.
+
+    An end of the interval passes a value when the wealth against that value reaches the threshold,
+    so three values tell the verdicts of all looks, at a fraction of the intervals' cost.
+
+    Args:
+        z: Differences of simulated studies, (studies, seeds).
+        half_range: Width of the range of the scores.
+        effect: The smallest effect of interest.
+        alpha: Level of the question.
+    """
+    above, below = (seeds_until(side, alpha) for side in difference_log_wealth(z, half_range))
+    inside = np.maximum(
+        seeds_until(difference_log_wealth(z, half_range, -effect).above, alpha),
+        seeds_until(difference_log_wealth(z, half_range, effect).below, alpha),
+    )
+    first = np.minimum(np.minimum(above, below), inside)
+    known = np.isfinite(first)
+    return first, {
+        Verdict.BETTER: known & (above == first),
+        Verdict.WORSE: known & (below == first) & (above > first),
+        Verdict.EQUIVALENT: known & (above > first) & (below > first),
+    }
 
 
 def _quantile(seeds: FloatArray, share: float) -> int | None:
@@ -247,7 +266,8 @@ _NORMAL = re.compile(r"^\s*(?P<mean>[+\-−]?[\d.]+)(?:\s*(?:±|\+-)\s*(?P<std>[
 Arm = tuple[float, tuple[float, float], tuple[float, float] | None]
 
 
-def _parse(assume: str, study: Study) -> dict[str, Arm]:
+def parse(assume: str) -> dict[str, Arm]:
+    """Returns the mixtures that a text declares, by label; see `forecast`."""
     arms: dict[str, Arm] = {}
     for part in assume.split(","):
         label, _, said = part.partition(":")
@@ -269,14 +289,11 @@ def _parse(assume: str, study: Study) -> dict[str, Arm]:
             found[0],
             found[1] if len(found) > 1 else None,
         )
-    wanted = {label for declared in study.comparisons for label in declared.pair}
-    lacking = sorted(wanted - set(arms))
-    if lacking:
-        raise UserError(f"--assume: says nothing about '{lacking[0]}', which the study compares.")
     return arms
 
 
-def _mixture(arm: Arm, floor: float, _: float) -> Draw:
+def mixture(arm: Arm, floor: float) -> Draw:
+    """Returns what draws scores of a declared mixture; without a bad mode it fails to the floor."""
     share, good, bad = arm
 
     def draw(size: tuple[int, int], rng: np.random.Generator) -> FloatArray:

@@ -2,11 +2,13 @@
 
 A run that is in the manifest is in the table, whatever became of it: measured, scored with the
 declared floor (diverged, timed out, crashed by its method), or unresolved (lost to infrastructure,
-or not there yet). Nothing is dropped, and no curve is cut to the shortest run.
+not there yet, or of a cell that is broken: every run of it crashed with the same exception).
+Nothing is dropped, and no curve is cut to the shortest run.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -16,7 +18,7 @@ import pandas as pd
 
 from pacebench.envs.setup import Anchors, Setup
 from pacebench.harness.errors import UserError
-from pacebench.harness.records import EVALUATION_COLUMNS, Status
+from pacebench.harness.records import EVALUATION_COLUMNS, Status, common_crash
 from pacebench.harness.statistics import estimands
 from pacebench.harness.study.models import Study
 
@@ -59,15 +61,16 @@ class Scale:
     """One setup's fixed scale: what is 0, what is 1, and how low and high a score can be.
 
     Attributes:
-        anchors: The anchors that map returns to normalised scores.
+        anchors: The anchors that map returns to normalised scores; without them, scores that are
+            called normalised are raw returns.
         threshold: V₋ on the discounted return, for steps-to-threshold.
-        floor: Normalised score of a run that failed by its own doing.
+        floor: Normalised score of a run that failed by its own doing; NaN if none is known.
         lowest: Normalised score that no run can fall below, as far as the setup knows.
         highest: Normalised score that no run can exceed, as far as the setup knows.
         bounded: Whether the setup knows both of them.
     """
 
-    anchors: Anchors
+    anchors: Anchors | None
     threshold: float
     floor: float
     lowest: float
@@ -77,47 +80,71 @@ class Scale:
     @property
     def unit(self) -> float:
         """The return that one unit of normalised score is worth."""
+        if self.anchors is None:
+            return 1.0
         return self.anchors.reference.mean_return - self.anchors.baseline.mean_return
+
+    @property
+    def raw_only(self) -> bool:
+        """Whether scores are raw returns, for want of anchors."""
+        return self.anchors is None
+
+    @property
+    def zero(self) -> float:
+        """The return that is normalised to 0."""
+        return 0.0 if self.anchors is None else self.anchors.baseline.mean_return
 
     def normalise(self, returns: Any) -> Any:
         """Maps returns to normalised scores: baseline 0, reference 1."""
-        return (returns - self.anchors.baseline.mean_return) / self.unit
+        return (returns - self.zero) / self.unit
 
     def raw(self, normalised: Any) -> Any:
         """Maps normalised scores back to returns."""
-        return self.anchors.baseline.mean_return + normalised * self.unit
+        return self.zero + normalised * self.unit
 
 
 def scale_of(setup: Setup, floor: float | None = None) -> Scale:
     """Returns the scale of a setup.
 
     The floor is the declared one, else the lowest possible return, else the baseline policy's
-    score: a failed run never scores by what it had reached before it failed.
+    score: a failed run never scores by what it had reached before it failed. Without anchors the
+    scale is that of the returns, and an unknown floor stays unknown.
 
     Args:
-        setup: The setup, with measured anchors.
+        setup: The setup.
         floor: The study's declared floor on the normalised score, if any.
-
-    Raises:
-        UserError: The setup has no anchors.
     """
-    if setup.anchors is None:
-        raise UserError(
-            f"setup '{setup.name}' has no normalisation anchors, so its scores have no scale; "
-            "measure its baseline and reference policies and add the anchors to the setup."
-        )
-    normalise = setup.anchors.normalise
+    anchors = setup.anchors
+    normalise = anchors.normalise if anchors is not None else float
+    unknown = (0.0, 1.0) if anchors is not None else (math.nan, math.nan)
     known_low, known_high = setup.min_return is not None, setup.max_return is not None
-    lowest = normalise(setup.min_return) if setup.min_return is not None else 0.0
-    highest = normalise(setup.max_return) if setup.max_return is not None else 1.0
+    lowest = normalise(setup.min_return) if setup.min_return is not None else unknown[0]
+    highest = normalise(setup.max_return) if setup.max_return is not None else unknown[1]
     return Scale(
-        anchors=setup.anchors,
+        anchors=anchors,
         threshold=setup.threshold,
         floor=lowest if floor is None else floor,
         lowest=lowest if floor is None else min(lowest, floor),
         highest=highest,
         bounded=known_low and known_high,
     )
+
+
+def scales_of(study: Study) -> dict[str, Scale]:
+    """Returns the scale of each of a study's setups.
+
+    Raises:
+        UserError: Scores of several setups are averaged, but one of them has no anchors.
+    """
+    setups = [study.setup(name) for name in study.setups]
+    lacking = [setup.name for setup in setups if setup.anchors is None]
+    if lacking and len(setups) > 1:
+        raise UserError(
+            f"setup '{lacking[0]}' has no anchors, so its scores cannot be averaged with those of "
+            f"other setups; run pacebench anchors {lacking[0]} --write, declare its anchors, or "
+            "give it a study of its own, which is reported in raw returns."
+        )
+    return {setup.name: scale_of(setup, study.statistics.floor) for setup in setups}
 
 
 def planned(runs: pd.DataFrame) -> pd.DataFrame:
@@ -157,9 +184,12 @@ def target_curves(results: ResultFrames, study: Study, scales: Mapping[str, Scal
     """
     measures = ["return", "discounted_return", "success"]
     episodes = target_episodes(results.evaluations)
-    means = episodes.groupby([*KEY, "step"], observed=True)[measures].mean()
-    runs = _plain(planned(results.runs)[[*KEY, "setup", "seed", "status"]])
-    runs["how"] = runs.pop("status").map(_how)
+    grouped = episodes.groupby([*KEY, "step"], observed=True)[measures]
+    # Where an episode has no number, the mean of the others would be one over other contexts.
+    means = grouped.mean().where(grouped.count().eq(grouped.size(), axis=0))
+    runs = _plain(planned(results.runs)[[*KEY, "setup", "seed", "status", "reason"]])
+    runs["how"] = _how(runs)
+    runs = runs.drop(columns=["status", "reason"])
     grid = pd.DataFrame({"step": np.asarray(study.evaluation_steps(), dtype=np.int64)})
     table = runs.merge(grid, how="cross")
     table = table.merge(_plain(means.reset_index()), on=[*KEY, "step"], how="left")
@@ -169,17 +199,15 @@ def target_curves(results: ResultFrames, study: Study, scales: Mapping[str, Scal
     for name, scale in scales.items():
         here = table["setup"] == name
         failed = here & (table["how"] == FLOOR) & table["return"].isna()
+        if failed.any() and math.isnan(scale.floor):
+            raise UserError(
+                f"a run on '{name}' failed, but neither the setup's min_return nor its anchors say "
+                "what that scores; declare 'statistics: floor:' as a return."
+            )
         table.loc[failed, "return"] = scale.raw(scale.floor)
         table.loc[failed, "success"] = 0.0
         table.loc[here, "normalised"] = scale.normalise(table.loc[here, "return"])
-    lost = table[(table["how"] == MEASURED) & table["return"].isna()]
-    if len(lost):
-        row = lost.iloc[0]
-        raise UserError(
-            f"run {row['run_id']} ('{row['label']}' on '{row['setup']}', seed {row['seed']}) "
-            f"finished but has no evaluation at step {row['step']:,}; delete the folder of that "
-            "run and run the study again."
-        )
+    _refuse_impossible(table, scales)
     return table
 
 
@@ -204,7 +232,7 @@ def score_runs(
     """
     curves = target_curves(results, study, scales) if curves is None else curves
     table = _plain(planned(results.runs))
-    table["how"] = table["status"].map(_how)
+    table["how"] = _how(table)
     last = study.evaluation_steps()[-1]
     final = curves.loc[curves["step"] == last, [*KEY, "return", "normalised", "success"]]
     for extra in (final, _areas(curves), _worst_contexts(results, table, study, last)):
@@ -226,6 +254,35 @@ def score_runs(
     return table
 
 
+def _refuse_impossible(curves: pd.DataFrame, scales: Mapping[str, Scale]) -> None:
+    """Stops at a finished run without a score, or with one that its setup says cannot be.
+
+    Raises:
+        UserError: With the run, the step and what to do.
+    """
+    known = curves[curves["how"] == MEASURED]
+    lowest = known["setup"].map({k: s.raw(s.lowest) for k, s in scales.items() if s.bounded})
+    highest = known["setup"].map({k: s.raw(s.highest) for k, s in scales.items() if s.bounded})
+    slack = 1e-6 * (highest - lowest)  # returns are sums of rounded rewards
+    outside = (known["return"] < lowest - slack) | (known["return"] > highest + slack)
+    bad = known[known["return"].isna() | outside]
+    if bad.empty:
+        return
+    row = bad.iloc[0]
+    run = f"run {row['run_id']} ('{row['label']}' on '{row['setup']}', seed {row['seed']})"
+    at = f"at step {row['step']:,}"
+    if np.isnan(row["return"]):
+        raise UserError(
+            f"{run} finished but has no evaluation {at}, or one that is not a number; delete the "
+            "folder of that run and run the study again."
+        )
+    ends = [round(float(end[bad.index[0]]), 6) for end in (lowest, highest)]
+    raise UserError(
+        f"{run} returned {row['return']:g} {at}, outside the range {ends} that the setup declares, "
+        "on which every verdict rests; correct min_return and max_return of the setup."
+    )
+
+
 def _plain(frame: pd.DataFrame) -> pd.DataFrame:
     """Returns the frame with plain strings, because categories of two frames do not merge."""
     kinds = ("category", "string")
@@ -233,10 +290,28 @@ def _plain(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.astype(dict.fromkeys(texts, object))
 
 
-def _how(status: str) -> str:
-    if status == Status.OK:
-        return MEASURED
-    return FLOOR if status in FLOORED else UNRESOLVED
+def broken_cells(runs: pd.DataFrame) -> dict[tuple[str, str], str]:
+    """Returns the exception that broke a cell, by label and setup; see `records.common_crash`."""
+    if "reason" not in runs:  # searches, each of many runs
+        return {}
+    found = {}
+    ended = runs[runs["status"] != MISSING]
+    for (label, setup), cell in ended.groupby(["label", "setup"], observed=True):
+        if crash := common_crash(zip(cell["status"], cell["reason"], strict=True)):
+            found[str(label), str(setup)] = crash
+    return found
+
+
+def _how(runs: pd.DataFrame) -> pd.Series[str]:
+    """Returns how each run's numbers come about; the floor is not for cells that are broken."""
+    known = {Status.OK.value: MEASURED, **{status.value: FLOOR for status in FLOORED}}
+    broken = broken_cells(runs)
+    rows = zip(runs["label"], runs["setup"], runs["status"], strict=True)
+    found = [
+        UNRESOLVED if (label, setup) in broken else known.get(status, UNRESOLVED)
+        for label, setup, status in rows
+    ]
+    return pd.Series(found, index=runs.index, dtype=object)
 
 
 def _areas(curves: pd.DataFrame) -> pd.DataFrame:

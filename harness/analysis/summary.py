@@ -38,6 +38,7 @@ class Summary:
         fewest: Seeds that the clearest possible difference takes, and two arms that never differ,
             for the question with the least weight; None where nothing is compared.
         adaptive: Whether fewer seeds may do, so that the figures are the most it can take.
+        warnings: What will be missed once the runs are made.
     """
 
     study: str
@@ -50,6 +51,7 @@ class Summary:
     seconds: float | None
     fewest: tuple[int, int | None] | None
     adaptive: bool
+    warnings: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the plan as plain JSON-able values."""
@@ -82,6 +84,8 @@ class Summary:
         if self.seconds is not None:
             processes = f"{self.workers} process{'es' if self.workers > 1 else ''}"
             yield Text(f"About {duration(self.seconds)} on this machine with {processes}.")
+        for warning in self.warnings:
+            yield Text(f"Warning: {warning}", "yellow")
         if self.fewest is None:
             yield Text("Nothing is compared; declare comparisons, or add a second curriculum.")
         else:
@@ -101,6 +105,9 @@ def summarise(study: Study, *, estimate: bool = True, workers: int | None = None
     planned = by_cell(expand(study))
     seconds: list[float | None] = [None] * len(planned)
     if estimate:
+        from pacebench.harness.training.rehearsal import rehearse
+
+        rehearse(run for runs in planned for run in runs[:1])
         seconds = list(seconds_by_cell(planned))
     cells = tuple(
         CellSummary(
@@ -128,4 +135,29 @@ def summarise(study: Study, *, estimate: bool = True, workers: int | None = None
         seconds=sum(known) / workers if known else None,
         adaptive=study.seeds.adaptive,
         fewest=fewest_seeds(asked, study.statistics.smallest_effect) if asked else None,
+        warnings=tuple(_warnings(study)),
     )
+
+
+def _warnings(study: Study) -> Iterator[str]:
+    for setup in map(study.setup, study.setups):
+        if setup.anchors is not None:
+            continue
+        declared = setup.name in study.declared_names
+        remedy = (
+            "declare its 'anchors:'"
+            if declared
+            else f"measure them with pacebench anchors {setup.name} --write"
+        )
+        several = len(study.setups) > 1
+        yield (
+            f"setup '{setup.name}' has no anchors, so "
+            + ("no report over several setups can be made" if several else "scores are raw returns")
+            + f" and smallest_effect {study.statistics.smallest_effect:g} is one of the return; "
+            f"{remedy}."
+        )
+        if setup.min_return is None and study.statistics.floor is None:
+            yield (
+                f"setup '{setup.name}' says neither its min_return nor is there a 'statistics: "
+                "floor:', so a run that fails has no score and there will be no report; give one."
+            )

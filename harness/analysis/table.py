@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from itertools import count
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from pacebench.harness.analysis.scores import MISSING, STEPS, Scale
+from pacebench.harness.analysis.scores import MISSING, STEPS, Scale, broken_cells
 from pacebench.harness.errors import UserError
 from pacebench.harness.records import Status
 from pacebench.harness.statistics.scores import FloatArray, Scores
@@ -122,6 +123,19 @@ class ScoreTable:
         return tally(self.rows)
 
     @cached_property
+    def _broken(self) -> dict[tuple[str, str], str]:
+        return broken_cells(self.rows)
+
+    def broken(self, labels: Sequence[str], scope: str) -> str:
+        """Returns why labels cannot be compared on a scope; empty where they can."""
+        cells = [(label, setup) for label in labels for setup in self.setups(scope)]
+        return ", and ".join(
+            f"every run of {label} on {setup} crashed with {self._broken[label, setup]}"
+            for label, setup in cells
+            if (label, setup) in self._broken
+        )
+
+    @cached_property
     def _by_cell(self) -> dict[tuple[str, str], pd.DataFrame]:
         return {
             (str(label), str(setup)): group.set_index("seed").sort_index()
@@ -184,7 +198,12 @@ class ScoreTable:
 
         Returns have none where none is proven: then a comparison rests on a model.
         """
-        return self.bounds(setup, estimand) or (None if estimand in ("return", STEPS) else CLIP)
+        unproven = None if estimand in ("return", STEPS) or self.scales[setup].raw_only else CLIP
+        return self.bounds(setup, estimand) or unproven
+
+    def has_range(self, scope: str, estimand: str) -> bool:
+        """Returns whether comparisons rest on a range of the scores, and on no model."""
+        return all(self.comparable_bounds(setup, estimand) for setup in self.setups(scope))
 
     def smallest_effect(self, estimand: str, scope: str) -> float:
         """Returns the smallest effect of interest on the scale of an estimand."""
@@ -217,6 +236,12 @@ class ScoreTable:
         seeds = tuple(int(seed) for seed in frame.index)
         return Scores(label, tuple(frame.columns), seeds, frame.to_numpy(dtype=np.float64))
 
+    @staticmethod
+    def seeds_there(cells: Sequence[pd.DataFrame]) -> int:
+        """Returns how many seeds every cell has, counted up to the first that one has not yet."""
+        there = [set(cell.index[(cell["status"] != MISSING).to_numpy()]) for cell in cells]
+        return next(seed for seed in count() if not all(seed in seeds for seeds in there))
+
     def paired(self, a: str, b: str, scope: str, estimand: str) -> Paired:
         """Returns two labels' scores by seed index, up to the first seed that is not there yet.
 
@@ -224,13 +249,8 @@ class ScoreTable:
         for an earlier one. A run lost to the machine is there, and unknown.
         """
         setups = self.setups(scope)
-        arms = [[self.cell(label, setup) for setup in setups] for label in (a, b)]
-        seeds = 0
-        while all(
-            seeds in cell.index and cell["status"][seeds] != MISSING for arm in arms for cell in arm
-        ):
-            seeds += 1
-        order = list(range(seeds))
+        cells = [self.cell(label, setup) for label in (a, b) for setup in setups]
+        order = range(self.seeds_there(cells))
         x, y = (
             np.array(
                 [self.values(label, setup, estimand).reindex(order) for setup in setups],

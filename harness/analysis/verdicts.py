@@ -73,8 +73,13 @@ def evidence(interval: Interval | None) -> str:
         return "no interval can be given"
     return (
         f"difference {number(interval.estimate)}, {level_words(interval.level)} % interval "
-        f"{number(interval.low)} to {number(interval.high)}, {interval.runs} seeds"
+        f"{number(interval.low)} to {number(interval.high)}, {plural(interval.runs, 'seed')}"
     )
+
+
+def plural(count: int, noun: str) -> str:
+    """Returns a number of things: 1 run, 2 runs."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def number(value: float) -> str:

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from pacebench import envs
 from pacebench.harness.analysis.comparisons import ComparisonResult, compare, questions
-from pacebench.harness.analysis.scores import MISSING, scale_of, score_runs
+from pacebench.harness.analysis.scores import MISSING, scales_of, score_runs
 from pacebench.harness.analysis.table import ScoreTable
 from pacebench.harness.analysis.units import Units
 from pacebench.harness.analysis.verdicts import Verdict
@@ -49,15 +48,20 @@ def run_waves(
         made, seconds = made + summary.made, seconds + summary.seconds
         summary = replace(summary, made=made, seconds=seconds)
         further = planned_counts(study, root)
-        if summary.interrupted or not until_decided or further == counts:
+        # More seeds of what is broken would crash as well.
+        if summary.interrupted or summary.broken or not until_decided or further == counts:
             return summary
         counts = further
 
 
 def planned_counts(study: Study, root: Path) -> Counts:
     """Returns how many seeds of each cell the study asks for, as far as its records go."""
-    first = study.seeds.start or study.seeds.count
-    counts: Counts = {(label, setup): first for label in study.labels for setup in study.setups}
+    seeds = study.seeds
+    counts: Counts = {
+        (label, setup): seeds.start or seeds.most(setup)
+        for label in study.labels
+        for setup in study.setups
+    }
     if RunStore(root).manifest() is None:
         return counts
     table = scored_table(study, root)
@@ -79,7 +83,7 @@ def open_questions(table: ScoreTable) -> list[ComparisonResult]:
 
 def scored_table(study: Study, root: Path) -> ScoreTable:
     """Returns the scored runs of a study's results folder."""
-    scales = {name: scale_of(envs.setup(name), study.statistics.floor) for name in study.setups}
+    scales = scales_of(study)
     rows = score_runs(load_results(root), study, scales)
     units = Units.of(study)
     if units is not None:
@@ -102,9 +106,9 @@ def _next_wave(table: ScoreTable, counts: Counts) -> Counts:
     step = seeds.step or seeds.count
     further = dict(counts)
     for item in open_questions(table):
-        if item.verdict in DECIDED:
-            continue
+        if item.verdict in DECIDED or item.contradiction:
+            continue  # seeds that contradict each other do so for good
         for label in (item.question.a, item.question.b):
             for setup in table.setups(item.question.scope):
-                further[label, setup] = min(counts[label, setup] + step, seeds.count)
+                further[label, setup] = min(counts[label, setup] + step, seeds.most(setup))
     return further

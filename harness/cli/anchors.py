@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from pacebench.envs import PolicyScore
 
 
 def anchors(
@@ -20,12 +23,13 @@ def anchors(
 
     Example: [bold]pacebench anchors point-mass-2 --episodes 2000[/bold]
     """
-    import json
     from dataclasses import asdict
 
     from pacebench import envs
-    from pacebench.envs.anchoring import measure_anchors, write_anchors
-    from pacebench.harness.cli.output import console
+    from pacebench.envs.anchor_files import write_anchors
+    from pacebench.envs.anchoring import measure_anchors
+    from pacebench.envs.registry import home
+    from pacebench.harness.cli.output import console, say_json
 
     names = envs.names() if setup == "all" else [envs.setup(setup).name]
     measured = {}
@@ -34,18 +38,28 @@ def anchors(
         with console(stderr=True).status(f"{name}: {episodes} episodes of each policy …"):
             measured[name] = measure_anchors(name, episodes, seed, command)
         if write:
-            write_anchors(name, measured[name])
+            kept = write_anchors(envs.setup(name), measured[name], home(name))
+            console(stderr=True).print(f"{name}: written to {kept}", soft_wrap=True)
     if json_:
         plain = {name: asdict(found) for name, found in measured.items()}
-        typer.echo(json.dumps(plain, indent=2, ensure_ascii=False))
+        say_json(plain)
         return
     for name, found in measured.items():
         out = console()
         out.print(f"[bold]{name}[/bold] (success: {envs.setup(name).success})")
         for score in (found.baseline, found.reference):
-            out.print(
-                f"  {score.policy:9}  return {score.mean_return:8.2f} ± {score.return_se:.2f}   "
-                f"discounted {score.discounted_return:8.3f} ± {score.discounted_return_se:.3f}   "
-                f"success {100 * score.success_rate:5.1f} % ± {100 * score.success_rate_se:.1f}"
-            )
+            out.print(f"  {score.policy:9}  {_figures(score)}", highlight=False)
         out.print(f"  ± one standard error over {episodes} episodes, seed {seed}")
+
+
+def _figures(score: PolicyScore) -> str:
+    parts = (
+        ("return", score.mean_return, score.return_se, 1, ".2f"),
+        ("discounted", score.discounted_return, score.discounted_return_se, 1, ".3f"),
+        ("success %", score.success_rate, score.success_rate_se, 100, ".1f"),
+    )
+    return "   ".join(
+        f"{name} {scale * value:{form}}" + ("" if error is None else f" ± {scale * error:{form}}")
+        for name, value, error, scale, form in parts
+        if value is not None
+    )

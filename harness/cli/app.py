@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from pacebench.harness import threads
 from pacebench.harness.cli.anchors import anchors
@@ -15,6 +15,7 @@ from pacebench.harness.cli.check import check
 from pacebench.harness.cli.coverage import coverage
 from pacebench.harness.cli.freeze import freeze
 from pacebench.harness.cli.list_ import list_
+from pacebench.harness.cli.output import fit_streams, say
 from pacebench.harness.cli.overhead import overhead
 from pacebench.harness.cli.pack import pack, unpack
 from pacebench.harness.cli.plan import plan
@@ -26,7 +27,7 @@ from pacebench.harness.cli.schema import schema
 from pacebench.harness.cli.status import status
 from pacebench.harness.cli.tune import tune
 from pacebench.harness.cli.verify import verify
-from pacebench.harness.cli.version import version
+from pacebench.harness.cli.version import version as print_version
 from pacebench.registry import UserMistakeError
 
 # In the order of a study's life.
@@ -48,7 +49,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     coverage,
     verify,
     overhead,
-    version,
+    print_version,
 )
 
 
@@ -60,8 +61,20 @@ class _Group(TyperGroup):
             return super().invoke(ctx)
         except UserMistakeError as error:
             for sentence in error.sentences:
-                typer.echo(f"error: {sentence}", err=True)
+                say(f"error: {sentence}", err=True)
             raise typer.Exit(2) from None
+
+
+class _Command(TyperCommand):
+    """A command whose help leaves room for sentences on 80 columns: no flags' types, no ranges."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        for param in self.params:
+            kind = str(getattr(param, "display_type_rich", lambda **_: "")(ctx=ctx) or "")
+            short = "" if kind == "<bool>" else kind.replace(" range", "")
+            vars(param)["display_type_rich"] = lambda short=short, **_: short
+            vars(param)["_get_number_range_help_str"] = lambda: None
+        super().format_help(ctx, formatter)
 
 
 app = typer.Typer(
@@ -74,16 +87,33 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
+
+def _version(asked: bool) -> None:
+    if asked:
+        print_version()
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Has nothing to do before a command."""
+
+
 for _command in COMMANDS:
-    app.command(_command.__name__.rstrip("_"))(_command)
+    app.command(_command.__name__.rstrip("_"), cls=_Command)(_command)
 
 
 def main() -> None:
     """Runs the command line."""
     threads.use_one()
+    fit_streams()
     # A broken pipe (`pacebench list | head`) is the reader's business, not an error of ours.
     try:
-        app()
+        app(prog_name="pacebench")
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(141)

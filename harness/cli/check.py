@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from pacebench.harness.cli.selectors import Chosen, Only, Seeds, Values
+
 
 def check(
     study: Annotated[Path, typer.Argument(help="The study file, or the name of a shipped one.")],
@@ -17,21 +19,21 @@ def check(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes to plan for (default: all cores).")
     ] = None,
+    values: Values = None,
+    only: Only = None,
+    seeds: Seeds = None,
 ) -> None:
     """Validate a study and show what it will run, how long, and what it can detect.
 
     Example: [bold]pacebench check studies/quick.yaml[/bold]
     """
-    import json
-
     from pacebench.harness.analysis.summary import summarise
-    from pacebench.harness.cli.output import console
-    from pacebench.harness.study.load import load_study
+    from pacebench.harness.cli.output import console, say_json
 
-    loaded = load_study(study)
+    loaded = Chosen(study, values, only, seeds).load()
     summary = summarise(loaded, estimate=estimate, workers=workers)
     if json_:
-        typer.echo(json.dumps(summary.to_dict(), indent=2, ensure_ascii=False))
+        say_json(summary.to_dict())
         return
     for part in summary.rendered():
         console().print(part)

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from pacebench.harness.cli.selectors import Chosen, Only, Seeds, Values
+
 
 def freeze(
     study: Annotated[Path, typer.Argument(help="The study file, or the name of a shipped one.")],
@@ -15,6 +17,9 @@ def freeze(
         typer.Option(help="Why the plan is changed; the report lists it as a deviation."),
     ] = None,
     results: Annotated[Path, typer.Option(help="Where results are kept.")] = Path("results"),
+    values: Values = None,
+    only: Only = None,
+    seeds: Seeds = None,
 ) -> None:
     """Freeze a study's plan before it runs: questions, levels, effect, ranges, seeds, anchors.
 
@@ -24,22 +29,22 @@ def freeze(
     """
     from pacebench.harness.analysis.freeze import NAME
     from pacebench.harness.analysis.freeze import freeze as freeze_study
-    from pacebench.harness.study.load import load_study
+    from pacebench.harness.cli.output import say
 
-    loaded = load_study(study)
+    loaded = Chosen(study, values, only, seeds).load()
     folder = results / loaded.name
     frozen = freeze_study(loaded, folder, amend=amend)
     last = frozen.versions[-1]
-    typer.echo(f"Frozen on {last.time}, SHA-256 {frozen.digest}.")
+    say(f"Frozen on {last.time}, SHA-256 {frozen.digest}.")
     for amendment in frozen.amendments:
         changes = len(amendment.changes)
-        typer.echo(
+        say(
             f"Deviation of {amendment.time}: {amendment.reason} ({changes} "
             f"value{'s' if changes != 1 else ''}, {amendment.finished} runs finished by then)."
         )
     if frozen.broken:
-        typer.echo(
+        say(
             f"The report will be exploratory: {frozen.broken}. Another seeds.root makes runs that "
             "nobody has seen."
         )
-    typer.echo(f"Plan: {folder / NAME}")
+    say(f"Plan: {folder / NAME}")

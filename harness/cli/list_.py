@@ -14,14 +14,12 @@ def list_(
 
     Example: [bold]pacebench list --json[/bold]
     """
-    import json
-
-    from pacebench.harness.cli.output import console, warnings_as_lines
+    from pacebench.harness.cli.output import console, say_json, warnings_as_lines
 
     with warnings_as_lines():
         found = _inventory()
     if json_:
-        typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        say_json(found)
         return
     from rich.table import Table
     from rich.text import Text

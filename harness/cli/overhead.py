@@ -16,10 +16,11 @@ def overhead(
         bool, typer.Option("--quick", help="A small grid and short training runs.")
     ] = False,
     limit: Annotated[
-        float | None, typer.Option(help="Seconds that an update may take (default 2; quick 0.5).")
+        float | None,
+        typer.Option(min=1e-6, help="Seconds that an update may take (default 2; quick 0.5)."),
     ] = None,
     blocks: Annotated[
-        int | None, typer.Option(help="Replicates per cell, at least 10 (default 10).")
+        int | None, typer.Option(min=10, help="Replicates per cell (default 10).")
     ] = None,
     curricula: Annotated[
         str | None, typer.Option(help="Comma-separated names (default: all registered).")
@@ -38,10 +39,9 @@ def overhead(
 
     Example: [bold]pacebench overhead --quick --out results/overhead-quick[/bold]
     """
-    import json
     from dataclasses import asdict
 
-    from pacebench.harness.cli.output import console
+    from pacebench.harness.cli.output import console, say_json
     from pacebench.harness.overhead.compare import compare_runs
     from pacebench.harness.overhead.measure import measure
     from pacebench.harness.overhead.settings import make_settings
@@ -49,15 +49,15 @@ def overhead(
     from pacebench.harness.report.overhead.page import write_agreement, write_pages
 
     names = None if curricula is None else tuple(n.strip() for n in curricula.split(","))
-    settings = make_settings(quick=quick, names=names, blocks=blocks, limit=limit)
+    settings = make_settings(names, quick=quick, blocks=blocks, limit=limit)
     with _progress() as hear:
         summary = measure(out, settings, hear, training=training)
     write_pages(out, summary)
-    claims = all_claims(summary)
+    claims = list(all_claims(summary))
     agreement = None if compare is None else write_agreement(out, compare_runs(out, compare))
     if json_:
         shown = {"claims": [asdict(claim) for claim in claims], "agreement": agreement}
-        typer.echo(json.dumps(shown, indent=2, ensure_ascii=False))
+        say_json(shown)
         return
     terminal = console()
     for claim in claims:
@@ -70,23 +70,15 @@ def overhead(
 
 @contextmanager
 def _progress() -> Iterator[Callable[[str, int, int, str], None]]:
-    """Shows the stages, as a bar each on a terminal and as a line per tenth elsewhere."""
-    from rich.progress import Progress, TaskID, TextColumn
-
+    """Shows how far the measurement is: one moving line on a terminal, plain lines elsewhere."""
     from pacebench.harness.cli.output import console
 
     terminal = console(stderr=True)
-    columns = (*Progress.get_default_columns(), TextColumn("{task.fields[note]}"))
-    bars = Progress(*columns, console=terminal, disable=not terminal.is_terminal)
-    tasks: dict[str, TaskID] = {}
 
     def hear(stage: str, done: int, total: int, note: str) -> None:
-        if stage not in tasks:
-            tasks[stage] = bars.add_task(stage, note="")
-        bars.update(tasks[stage], completed=done, total=total, note=note)
-        due = note and (done == total or done % max(1, total // 10) == 0)
-        if due and not terminal.is_terminal:
+        status.update(f"{stage} {done}/{total} {note}")
+        if note and not terminal.is_terminal:
             terminal.print(f"{stage} {done}/{total}: {note}")
 
-    with bars:
+    with terminal.status("overhead") as status:
         yield hear

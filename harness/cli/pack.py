@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from pacebench.harness.cli.selectors import Chosen
+
 _RESULTS = Annotated[Path, typer.Option(help="Where results are kept.")]
 
 
@@ -26,12 +28,11 @@ def pack(
 
     Example: [bold]pacebench pack studies/quick.yaml[/bold]
     """
-    from pacebench.harness.cli.folders import results_of
     from pacebench.harness.errors import UserError
     from pacebench.harness.runner.leases import Leases
     from pacebench.harness.store.pack import pack as pack_study
 
-    root = results_of(study, results)
+    root = Chosen(study).results(results)
     if Leases(root).live():
         raise UserError(f"{root}: is being run; pack it when it has ended.")
     path = pack_study(root, out, policies=policies)
@@ -46,7 +47,6 @@ def unpack(
 
     Example: [bold]pacebench unpack results/quick[/bold]
     """
-    from pacebench.harness.cli.folders import results_of
     from pacebench.harness.store.pack import unpack as unpack_study
 
-    typer.echo(str(unpack_study(results_of(study, results), results)))
+    typer.echo(str(unpack_study(Chosen(study).results(results), results)))

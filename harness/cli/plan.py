@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pacebench.harness.cli.selectors import Chosen, Only, Seeds, Values
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -24,20 +26,20 @@ def plan(
     ] = None,
     limit: Annotated[int, typer.Option(min=10, max=2_000, help="Seeds to simulate at most.")] = 500,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+    values: Values = None,
+    only: Only = None,
+    seeds: Seeds = None,
 ) -> None:
     """Say how many seeds it takes until each question of a study is decided.
 
     Example: [bold]pacebench plan studies/quick.yaml --pilot results/pilot[/bold]
     """
-    import json
-
     from pacebench.harness.analysis.planning import forecast
-    from pacebench.harness.cli.output import console
-    from pacebench.harness.study.load import load_study
+    from pacebench.harness.cli.output import console, say_json
 
-    found = forecast(load_study(study), pilot, assume, limit)
+    found = forecast(Chosen(study, values, only, seeds).load(), pilot, assume, limit)
     if json_:
-        typer.echo(json.dumps([item.to_dict() for item in found], indent=2, ensure_ascii=False))
+        say_json([item.to_dict() for item in found])
         return
     out = console()
     out.print(_table(found, limit))

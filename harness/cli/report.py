@@ -2,52 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from pacebench.harness.report.tables import Column
-
-# The rest of the columns is on the page; these fit a terminal.
-_SHOWN = (
-    "setup",
-    "method",
-    "control",
-    "verdict",
-    "difference",
-    "interval",
-    "model_verdict",
-    "runs",
-)
-_STYLES = {
-    "better": "green",
-    "worse": "red",
-    "equivalent": "blue",
-    "not worse": "cyan",
-    "undecided": "dim",
-}
+from pacebench.harness.cli.selectors import Chosen, Only, Seeds, Values
 
 
 def report(
     study: Annotated[
-        Path, typer.Argument(help="A study: its file, shipped name or results folder.")
-    ],
+        Path | None,
+        typer.Argument(help="The study file, the name of a shipped one, or a results folder."),
+    ] = None,
     results: Annotated[Path, typer.Option(help="Where results are kept.")] = Path("results"),
     out: Annotated[
-        Path | None, typer.Option(help="Where to write (default: report/ beside the results).")
+        Path | None, typer.Option(help="Where to write (default: `report` in the folder).")
     ] = None,
-    svg: Annotated[
-        bool,
-        typer.Option(
-            "--svg/--no-svg", help="Write SVG files of the figures; the page holds them anyway."
-        ),
-    ] = True,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Report every study there, and write an index of them.")
+    ] = False,
+    compare: Annotated[
+        Path | None,
+        typer.Option(help="Another study with a setup in common: a page of both side by side."),
+    ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
+    values: Values = None,
+    only: Only = None,
+    seeds: Seeds = None,
 ) -> None:
     """Analyse a study's results: page, Markdown, tables and figures.
 
@@ -55,53 +37,41 @@ def report(
 
     Example: [bold]pacebench report studies/quick.yaml[/bold]
     """
-    import json
-
-    from pacebench.harness.cli.folders import results_of
-    from pacebench.harness.cli.output import console, warnings_as_lines
+    from pacebench.harness.cli.output import console, say_json, warnings_as_lines
+    from pacebench.harness.errors import UserError
+    from pacebench.harness.report import studies
     from pacebench.harness.report.make import report as make_report
-    from pacebench.harness.report.sections.claims import verdict_columns, verdict_rows
+    from pacebench.harness.report.terminal import first_screen
 
-    folder = results_of(study, results)
+    if all_ is (study is not None) or (all_ and (out or compare or json_)):
+        raise UserError("name a study to report, or give --all alone for all of them.")
     screen = console()
-    with warnings_as_lines():
-        if screen.is_terminal:
-            with screen.status("analysing and drawing …"):
-                made = make_report(folder, out, svg=svg)
-        else:
-            made = make_report(folder, out, svg=svg)
+    if study is None:
+        with warnings_as_lines():
+            for line in studies.report_all(results):
+                screen.print(line, markup=False)
+        return
+    folder = Chosen(study, values, only, seeds).results(results)
+    with warnings_as_lines(), console(stderr=True).status("analysing and drawing …"):
+        made = make_report(folder, out)
+        other = None if compare is None else make_report(Chosen(compare).results(results))
     if json_:
         said = {
             "verdicts": made.view.analysis.verdicts(),
+            "solved": made.view.analysis.solved_record(),
             "exploratory": made.view.analysis.exploratory,
             "page": str(made.page),
         }
-        typer.echo(json.dumps(said, indent=2, ensure_ascii=False))
+        say_json(said)
         return
-    rows = verdict_rows(made.view)
-    if rows:
-        screen.print(_table(rows, verdict_columns(rows)))
-    for reason in made.view.analysis.exploratory:
+    view = made.view
+    for part in first_screen(view.study, view.family, exploratory=view.exploratory):
+        screen.print(part)
+    for reason in view.analysis.exploratory:
         screen.print(f"Exploratory: {reason}", markup=False)
-    for note in made.view.notes:
+    for note in view.notes:
         screen.print(f"Note: {note}", markup=False)
     # Printed without folding, so that it can be clicked or copied.
+    if other is not None:
+        typer.echo(f"Comparison: {studies.compare(made.folder, other.folder)}")
     typer.echo(f"Report: {made.page}")
-
-
-def _table(rows: Sequence[Mapping[str, Any]], columns: Sequence[Column]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    from pacebench.harness.report.tables import shown
-
-    by_key = {column.key: column for column in columns}
-    table = Table(box=None, pad_edge=False)
-    for key in _SHOWN:
-        number = by_key[key].number
-        table.add_column(by_key[key].heading, justify="right" if number else "left", no_wrap=number)
-    for row in rows:
-        cells = [Text(shown(by_key[key], row.get(key))) for key in _SHOWN]
-        cells[_SHOWN.index("verdict")].stylize(_STYLES[str(row["verdict"])])
-        table.add_row(*cells)
-    return table

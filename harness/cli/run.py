@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pacebench.harness.cli.selectors import Chosen, Only, Seeds, Values
+
 if TYPE_CHECKING:
     from pacebench.harness.runner.attempt import Limits
 
@@ -70,6 +72,16 @@ def run(
             "--retry-failed", help="Give runs that the machine failed three times a fresh start."
         ),
     ] = False,
+    retry_crashed: Annotated[
+        bool,
+        typer.Option(
+            "--retry-crashed",
+            help="Give runs that raised an exception a fresh start, though the code is the same.",
+        ),
+    ] = False,
+    values: Values = None,
+    only: Only = None,
+    seeds: Seeds = None,
 ) -> None:
     """Run a study, or go on with it; what is finished is never run again.
 
@@ -81,13 +93,14 @@ def run(
 
     from pacebench import harness
     from pacebench.harness.cli.output import console
+    from pacebench.harness.report.terminal import study_screen
     from pacebench.harness.runner.display import choose, duration
     from pacebench.harness.runner.launch import RunOptions
-    from pacebench.harness.study.load import load_study
 
     err = console(stderr=True)
     warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
-    loaded = load_study(study)
+    chosen = Chosen(study, values, only, seeds)
+    loaded = chosen.load()
     options = RunOptions(
         executor=executor,
         workers=workers,
@@ -96,6 +109,7 @@ def run(
         slurm=_parameters(slurm or []),
         share=share,
         retry_failed=retry_failed,
+        retry_crashed=retry_crashed,
         display=choose(err),
     )
     summary = harness.run(loaded, results=results, options=options, until_decided=until_decided)
@@ -103,7 +117,7 @@ def run(
     said = f"{sum(summary.statuses.values())} of {summary.total} runs ended ({counts or 'none'})"
     _say(f"{said}, {summary.made} of them now, in {duration(summary.seconds)}.")
     if summary.interrupted and not summary.complete:
-        _say(f"Resume with: pacebench run {study}{_again(results, executor)}")
+        _say(f"Resume with: pacebench run {chosen}{_again(results, executor)}")
         raise typer.Exit(130)
     if summary.unresolved:
         _say(
@@ -111,6 +125,17 @@ def run(
             f"{summary.root / 'runs'}, then try --retry-failed."
         )
         raise typer.Exit(1)
+    if summary.broken:
+        for sentence in summary.broken:
+            _say(f"{sentence}.")
+        _say(
+            f"That says nothing about the method, so there will be no verdict; see the logs in "
+            f"{summary.root / 'runs'}, correct the code and run the same command again."
+        )
+        raise typer.Exit(1)
+    with contextlib.suppress(OSError):
+        for line in study_screen(loaded, summary.root):
+            console().print(line)
     _say(f"Results: {summary.root}")
 
 

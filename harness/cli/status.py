@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from pacebench.harness.cli.selectors import Chosen, Only, Seeds, Values
+
 
 def status(
     study: Annotated[
@@ -14,15 +16,15 @@ def status(
     ],
     results: Annotated[Path, typer.Option(help="Where results are kept.")] = Path("results"),
     json_: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+    values: Values = None,
+    only: Only = None,
+    seeds: Seeds = None,
 ) -> None:
     """Show how far a study is, from its results alone; works while others run it.
 
     Example: [bold]pacebench status studies/quick.yaml[/bold]
     """
-    import json
-
-    from pacebench.harness.cli.folders import results_of
-    from pacebench.harness.cli.output import console
+    from pacebench.harness.cli.output import console, say_json
     from pacebench.harness.errors import UserError
     from pacebench.harness.runner.display import line, table
     from pacebench.harness.runner.snapshot import look
@@ -30,11 +32,12 @@ def status(
     from pacebench.harness.store.store import RunStore
     from pacebench.harness.study.fingerprint import other_code
 
-    root = results_of(study, results)
+    chosen = Chosen(study, values, only, seeds)
+    root = chosen.results(results)
     store = RunStore(root)
     manifest = store.manifest()
     if manifest is None:
-        raise UserError(f"{root}: no results here; start with `pacebench run {study}`.")
+        raise UserError(f"{root}: no results here; start with `pacebench run {chosen}`.")
     snapshot, bad = look(store, manifest)
     if json_:
         state = {
@@ -44,7 +47,7 @@ def status(
             "whole": snapshot.whole.to_dict(),
             "bad": bad,
         }
-        typer.echo(json.dumps(state, indent=2, ensure_ascii=False))
+        say_json(state)
         return
     out = console()
     out.print(table(snapshot))
@@ -54,7 +57,8 @@ def status(
         from pacebench.harness.analysis.waves import open_questions, scored_table
 
         for item in open_questions(scored_table(declared, root)):
-            out.print(f"{item.progress(declared.seeds.count)}.", markup=False)
+            most = declared.seeds.most(item.question.scope)
+            out.print(f"{item.progress(most)}.", markup=False)
     for change in other_code(manifest.current_cells()):
         out.print(f"Made by other code than is installed: {change}.", markup=False)
     for run_id, reason in bad.items():

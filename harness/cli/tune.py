@@ -15,10 +15,15 @@ if TYPE_CHECKING:
 
 
 def tune(
+    context: typer.Context,
     study: Annotated[Path, typer.Argument(help="A study file with a tuning block.")],
     storage: Annotated[
         str | None,
-        typer.Option(help="An Optuna storage URL, such as postgresql://user@host/name."),
+        typer.Option(
+            envvar="PACEBENCH_STORAGE",
+            help="An Optuna storage URL, such as postgresql://user@host/name; one with a password "
+            "belongs into the environment variable.",
+        ),
     ] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Searches at a time (default: all cores).")
@@ -47,6 +52,8 @@ def tune(
     from pacebench.harness.tuning.launch import tune as tune_study
     from pacebench.harness.tuning.trials import StoppedError
 
+    if storage is not None and "ENV" not in str(context.get_parameter_source("storage")):
+        _refuse_password(storage)
     err = console(stderr=True)
     options = RunOptions(
         executor=executor, workers=workers, address=address, retry_failed=retry_failed
@@ -75,11 +82,23 @@ def tune(
                 tell=lambda progress: live.update(_table(progress)) if live else lines(progress),
             )
     except StoppedError:
-        typer.echo(f"Resume with: pacebench tune {study}")
+        again = "" if storage is None else " and the same --storage"
+        typer.echo(f"Resume with: pacebench tune {study}{again}")
         raise typer.Exit(130) from None
     console().print(_choices(summary.record))
     typer.echo(f"Record: {summary.record_file}")
     typer.echo(f"Tuned study: {summary.study_file} (run it with pacebench run)")
+
+
+def _refuse_password(storage: str) -> None:
+    from pacebench.harness.errors import UserError
+    from pacebench.harness.tuning.storage import parse_url, secrets_of
+
+    if secrets_of(parse_url(storage)):
+        raise UserError(
+            "--storage: everybody on this machine can read a password on the command line; put the "
+            "URL into the environment variable PACEBENCH_STORAGE, or the password into ~/.pgpass."
+        )
 
 
 def _table(progress: list[SearchProgress]) -> Table:

@@ -23,13 +23,12 @@ def verify(
 
     Example: [bold]pacebench verify spgl-shared --examples 500[/bold]
     """
-    import json
     import tempfile
     from pathlib import Path
 
     from hypothesis.configuration import set_hypothesis_home_dir
 
-    from pacebench.harness.cli.output import console, warnings_as_lines
+    from pacebench.harness.cli.output import console, say_json, warnings_as_lines
 
     # Hypothesis keeps a cache in the folder it is called from, which is the user's.
     set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "pacebench-hypothesis")
@@ -52,7 +51,7 @@ def verify(
             "held": not broken,
             "properties": [o.to_dict() for o in outcomes],
         }
-        typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
+        say_json(found)
     else:
         for part in _rendered(name, outcomes):
             console().print(part)

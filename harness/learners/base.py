@@ -157,7 +157,7 @@ class Learner(ABC):
     result_version: ClassVar[str] = "1"
 
     @classmethod
-    def defaults(cls, setup: str) -> dict[str, Any]:
+    def defaults(cls, setup: str | envs.Setup) -> dict[str, Any]:
         """Returns the parameters for one setup, chosen on its initial distribution alone.
 
         A setup that differs from another in its target alone shares its settings; one for which
@@ -166,12 +166,12 @@ class Learner(ABC):
         spec = envs.setup(setup)
         chosen: dict[str, Any] = {}
         for name, by_learner in recorded_settings().items():
-            same = name == setup or (
+            same = name == spec.name or (
                 name in envs.names() and _initial_task(envs.setup(name)) == _initial_task(spec)
             )
             if same and cls.name in by_learner:
                 chosen = by_learner[cls.name]["params"]
-                if name == setup:
+                if name == spec.name:
                     break
         return {"gamma": spec.gamma, **chosen}
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from pacebench import envs
 from pacebench.harness.learners.base import Learner, LearnerCapabilities, LearnerParams
 from pacebench.harness.learners.ppo import PPO, Positive, PPOParams, Share
 from pacebench.harness.learners.registry import register
@@ -58,7 +59,7 @@ class SB3PPO(PPO):
     )
 
     @classmethod
-    def defaults(cls, setup: str) -> dict[str, Any]:
+    def defaults(cls, setup: str | envs.Setup) -> dict[str, Any]:
         """Returns the settings of `ppo`: the two are the same algorithm."""
         return PPO.defaults(setup)
 

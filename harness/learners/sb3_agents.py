@@ -228,6 +228,11 @@ class PPOAgent(SB3Agent):
             rms = getattr(self._normaliser, name, None)
             if rms is not None:
                 moments[name] = [np.asarray(x).tolist() for x in (rms.mean, rms.var, rms.count)]
+        # Where its episodes stand.
+        arrays["last_obs"] = np.array(self.model._last_obs)
+        arrays["last_starts"] = np.array(self.model._last_episode_starts)
+        if self._normaliser is not None:
+            arrays["returns"] = np.array(self._normaliser.returns)
         return arrays, {"numpy_stream": numpy_state, "moments": moments}
 
     def load_state(
@@ -246,6 +251,14 @@ class PPOAgent(SB3Agent):
                 index, _, moment = name.partition("/")
                 moments.setdefault(int(index), {})[moment] = tensor
         self.model.policy.load_state_dict(parameters)
+        for number, tensor in enumerate(self.model.policy.parameters()):
+            shapes = {m.shape for name, m in moments.get(number, {}).items() if name != "step"}
+            if shapes - {tensor.shape}:
+                raise ValueError(f"Adam's moments of parameter {number} have another shape")
+        self.model._last_obs = arrays["last_obs"]
+        self.model._last_episode_starts = arrays["last_starts"]
+        if self._normaliser is not None:
+            self._normaliser.returns = arrays["returns"]
         optimiser = self.model.policy.optimizer
         optimiser.load_state_dict({**optimiser.state_dict(), "state": moments})
         for name, (mean, var, count) in state["moments"].items():

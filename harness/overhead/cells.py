@@ -6,58 +6,47 @@ import gzip
 import json
 from pathlib import Path
 
-from pydantic import BaseModel, Field
+import numpy as np
+from pydantic import ConfigDict, Field
 
 from pacebench.harness.overhead.findings import StoredRecord
-from pacebench.harness.overhead.machine import Activity
+from pacebench.harness.overhead.instances import Floats
 from pacebench.harness.overhead.quality import Answer
-from pacebench.harness.overhead.streams import ReplayStream
-from pacebench.harness.overhead.timing import BlockTimes
-from pacebench.harness.store.files import write_atomic
-
-MEMORY = "memory"
+from pacebench.harness.overhead.settings import Settings
+from pacebench.harness.overhead.streams import ReplayStream, replay_streams
+from pacebench.harness.overhead.timing import BlockTimes, Clock
+from pacebench.harness.store.files import make_folder, write_atomic
 
 
 class Probe(StoredRecord):
-    """Whether a curriculum is quick enough for a cell.
+    """Whether a curriculum is quick enough for a cell."""
 
-    Attributes:
-        seconds: Per update, where that is within the limit.
-        over: Where it is not: the seconds, the name of the cell that showed it, or `memory`.
-        failed: What the curriculum raised.
-        attempted: False where a smaller d with the same K was over the limit already.
-    """
-
-    seconds: float | None = None
-    over: float | str | None = None
-    failed: str | None = None
-    attempted: bool = True
+    seconds: float | None = None  # per update, where that is within the limit
+    over: str | None = None  # `the limit` or `memory`, or the smaller cell that showed it
+    failed: str | None = None  # what the curriculum raised
+    attempted: bool = True  # False where a smaller d with the same K was over the limit already
 
 
 class BlockRecord(StoredRecord):
-    """One block of one cell: times and errors by label, and the instances that were replayed."""
+    """One block of one cell: times and errors by label, the load before, the stolen share."""
 
     times: dict[str, BlockTimes]
     failed: dict[str, str] = Field(default_factory=dict)
-    machine: Activity
-    indices: tuple[int, ...] = ()
+    load: float
+    steal: float
 
 
-class CellRecord(BaseModel):
-    """All that is known of one cell; it grows block by block.
+class CellRecord(StoredRecord):
+    """All that is known of one cell; it grows block by block."""
 
-    Attributes:
-        stream: Where its instances come from.
-        digest: Of the settings it was measured with.
-        probes: By curriculum.
-        blocks: By number.
-        answers: By instance and curriculum; they are the same in every block.
-    """
+    model_config = ConfigDict(arbitrary_types_allowed=True)
 
     stream: ReplayStream = Field(exclude=True)
-    digest: str
+    digest: str  # of the settings and of the stream that it was measured with
     probes: dict[str, Probe] = Field(default_factory=dict)
+    # By number; every block replays all instances.
     blocks: dict[int, BlockRecord] = Field(default_factory=dict)
+    # By instance and curriculum; the same in every block.
     answers: dict[int, dict[str, Answer]] = Field(default_factory=dict)
 
     @property
@@ -65,22 +54,38 @@ class CellRecord(BaseModel):
         """The probed seconds of the curricula that are timed here."""
         return {n: p.seconds for n, p in self.probes.items() if p.seconds is not None}
 
+    def times(self, label: str, clock: Clock, blocks: int) -> Floats:
+        """Returns the seconds of one contestant in the first blocks, (instances, blocks)."""
+        found = [self.blocks[n].times[label] for n in sorted(self.blocks) if n < blocks]
+        return np.array([getattr(block, clock) for block in found]).T
 
-def load_cell(folder: Path, stream: ReplayStream, digest: str) -> CellRecord:
-    """Returns the stored cell, or an empty one if there is none with this digest."""
-    empty = CellRecord(stream=stream, digest=digest)
+
+def load_cells(folder: Path, settings: Settings) -> list[CellRecord]:
+    """Returns the cells of all streams, empty where nothing is stored yet."""
+    key = settings.cell_digest()
+    return [load_cell(folder, stream, key) for stream in replay_streams(folder, settings)]
+
+
+def load_cell(folder: Path, stream: ReplayStream, key: str) -> CellRecord:
+    """Returns the stored cell, or an empty one if there is none of these settings and stream."""
+    digest = f"{key}-{stream.fingerprint}"
     try:
-        stored = json.loads(gzip.decompress((folder / f"{stream.name}.json.gz").read_bytes()))
-        cell = CellRecord.model_validate({**stored, "stream": stream})
-    except (ValueError, OSError, EOFError):
-        return empty
-    return cell if cell.digest == digest else empty
+        stored = json.loads(gzip.decompress(_path(folder, stream).read_bytes()))
+        if stored["digest"] == digest:
+            return CellRecord.model_validate({**stored, "stream": stream})
+    except (ValueError, OSError, EOFError, KeyError):
+        pass
+    return CellRecord(stream=stream, digest=digest)
 
 
 def save_cell(folder: Path, cell: CellRecord) -> None:
     """Writes the cell."""
-    plain = cell.stream.model_dump(include={"name", "kind", "d", "size"})
-    plain |= cell.model_dump(mode="json", exclude_none=True)
+    text = cell.model_dump_json(exclude_none=True)
+    path = _path(folder, cell.stream)
+    make_folder(path.parent)
     # A fixed time stamp: the same findings are the same bytes.
-    data = gzip.compress(json.dumps(plain, separators=(",", ":")).encode(), mtime=0)
-    write_atomic(folder / f"{cell.stream.name}.json.gz", data, durable=False)
+    write_atomic(path, gzip.compress(text.encode(), mtime=0), durable=False)
+
+
+def _path(folder: Path, stream: ReplayStream) -> Path:
+    return folder / "cells" / f"{stream.name}.json.gz"

@@ -1,4 +1,4 @@
-"""Do two runs of the measurement agree within their intervals?"""
+"""Do two measurements of the same streams agree?"""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
 from pacebench.harness.errors import UserError
-from pacebench.harness.overhead.findings import Ratio, StoredRecord, load_summary
-from pacebench.harness.overhead.ratios import LEVEL
+from pacebench.harness.overhead.crossed import LEVEL
+from pacebench.harness.overhead.findings import Bounds, Ratio, StoredRecord, load_summary
 from pacebench.harness.statistics import welch
 
 
 class RatioShift(StoredRecord):
-    """A ratio in two runs, its relative change (`shift`), and Welch's p-value of no change."""
+    """A ratio in two measurements, its relative change (`shift`), and the p-value of no change."""
 
     cell: str
     method: str
@@ -27,7 +27,7 @@ class RatioShift(StoredRecord):
 
 
 class Agreement(StoredRecord):
-    """How two runs compare: `alone` differ at 5 % each, `disagreeing` after Holm's correction."""
+    """How two compare: `alone` differ at 5 % each, `disagreeing` after Holm's correction."""
 
     agree: bool
     ratios: int
@@ -38,22 +38,25 @@ class Agreement(StoredRecord):
 
 
 def compare_runs(folder: Path | str, other: Path | str) -> Agreement:
-    """Compares every ratio that both runs have.
+    """Compares every ratio per update that both have on the very same instances.
 
-    Each ratio of either run has a t interval on the logarithmic scale. The difference of the two
-    logarithms, in its own standard error, is Welch's t. With Holm's correction over all ratios, the
-    runs disagree if any is rejected at 5 %.
+    The measurements are paired by instance: both replay the same ones, so how much instances differ
+    cancels in the difference of the two mean logarithms. What is left is timing, whose variance the
+    intervals for the same instances give for either measurement; the difference in its standard
+    error is Welch's t. With Holm's correction over all ratios, the measurements disagree if any is
+    rejected at 5 %.
 
     Raises:
-        UserError: The runs have no ratio in common.
+        UserError: They have no ratio on the same instances in common.
     """
     ours, theirs = _ratios(folder), _ratios(other)
     shared = sorted(set(ours) & set(theirs))
     if not shared:
         raise UserError(
-            f"{folder} and {other} have no ratio in common; measure the same cells in both."
+            f"{folder} and {other} have no ratio on the same instances in common; measure the same "
+            "cells in both with this version of `pacebench overhead`."
         )
-    rows = tuple(_shift(*key, ours[key], theirs[key]) for key in shared)
+    rows = tuple(_shift(key[0], key[2], *ours[key], *theirs[key]) for key in shared)
     p_values = np.array([row.p_value for row in rows])
     rejected = multipletests(p_values, 0.05, method="holm")[0]
     disagreeing = tuple(row for row, bad in zip(rows, rejected, strict=True) if bad)
@@ -67,26 +70,28 @@ def compare_runs(folder: Path | str, other: Path | str) -> Agreement:
     )
 
 
-def _ratios(folder: Path | str) -> dict[tuple[str, str], Ratio]:
+def _ratios(folder: Path | str) -> dict[tuple[str, str, str], tuple[Ratio, Bounds]]:
+    """Returns the ratios that have an interval for their instances, by cell, stream and method."""
     return {
-        (cell.name, name): found.ratio
+        (cell.name, cell.stream, name): (found.ratio, found.ratio.same_instances)
         for cell in load_summary(folder).cells
         for name, found in cell.timed.items()
-        if found.ratio is not None
+        if found.ratio is not None and found.ratio.same_instances is not None
     }
 
 
-def _shift(cell: str, method: str, a: Ratio, b: Ratio) -> RatioShift:
+def _shift(
+    cell: str, method: str, a: Ratio, bounds: Bounds, b: Ratio, other_bounds: Bounds
+) -> RatioShift:
     dfs = np.array([a.blocks - 1.0, b.blocks - 1.0])
-    halves = np.array([0.5 * math.log(found.high / found.low) for found in (a, b)])
+    halves = np.array([0.5 * math.log(ends.high / ends.low) for ends in (bounds, other_bounds)])
     variances = (halves / stats.t.ppf(0.5 + LEVEL / 2, dfs)) ** 2
     log_shift = math.log(b.estimate / a.estimate)
-    moments = welch.pool(np.array(log_shift), variances, dfs)
     return RatioShift(
         cell=cell,
         method=method,
         ratio=a.estimate,
         other=b.estimate,
         shift=math.expm1(log_shift),
-        p_value=float(welch.p_value(moments)),
+        p_value=float(welch.p_value(welch.pool(np.array(log_shift), variances, dfs))),
     )

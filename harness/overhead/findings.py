@@ -6,7 +6,7 @@ import json
 import math
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, PlainSerializer
 
@@ -34,9 +34,16 @@ class StoredRecord(BaseModel):
 
 
 class MeanInterval(StoredRecord):
-    """A mean with its 95 % t interval."""
+    """An estimate with its 95 % interval."""
 
     estimate: Number
+    low: Number
+    high: Number
+
+
+class Bounds(NamedTuple):
+    """The ends of an interval."""
+
     low: Number
     high: Number
 
@@ -50,16 +57,16 @@ class Speed(StrEnum):
 
 
 class Ratio(MeanInterval):
-    """A ratio of times.
+    """A ratio of times; its interval is for other instances of the workload, timed again.
 
-    Attributes:
-        blocks: How many pairs of times it comes from.
-        floor: The noise floor as a factor ≥ 1; 1 where none was given.
-        outcome: Slower or faster only if the interval excludes 1 and the estimate is beyond the
-            noise floor.
+    It is called slower or faster only if the interval excludes 1 and the estimate is beyond the
+    noise floor, a factor ≥ 1. Whole training runs have seeds for blocks and no instances; nor have
+    findings that were made before instances and blocks were crossed.
     """
 
+    instances: int | None = None
     blocks: int
+    same_instances: Bounds | None = None  # the interval for these very instances, timed again
     floor: Number
     outcome: Speed
 
@@ -74,7 +81,6 @@ class QualityFinding(StoredRecord):
 
     problem: str
     updates: int
-    scored: int  # updates that have a gap
     gap_median: Number
     gap_worst: Number
     budget_median: Number
@@ -89,21 +95,33 @@ class QualityFinding(StoredRecord):
 
 
 class TimedMethod(StoredRecord):
-    """A curriculum that was timed in a cell: seconds per update, ratios to the reference.
+    """A curriculum that was timed in a cell; the reference itself has no ratios.
 
-    `time` and `ratio` are by the clock that verdicts go by. The reference itself has no ratios,
-    and controls, which solve no problem, have no quality.
+    `wall` and `cpu` are seconds of a whole update, `step` those of the method's own step, without
+    checks, divergences and recording; all are geometric means. `time` is `wall` or `cpu`, whichever
+    verdicts go by, and so are its arithmetic mean and the first two ratios.
     """
 
     status: Literal["ok"] = "ok"
     note: str = ""
     wall: MeanInterval
     cpu: MeanInterval
+    step: MeanInterval | None = None
     time: MeanInterval
-    wall_ratio: Ratio | None = None
-    cpu_ratio: Ratio | None = None
-    ratio: Ratio | None = None
-    quality: QualityFinding | None = None
+    mean_time: Number = math.nan
+    ratio: Ratio | None = None  # geometric mean per update
+    total: Ratio | None = None  # of total times
+    step_ratio: Ratio | None = None
+    step_total: Ratio | None = None
+    quality: QualityFinding | None = None  # None for controls, which solve no problem
+
+    @property
+    def outcome(self) -> Speed | None:
+        """Slower or faster where the ratio per update and that of totals both say so."""
+        said = {ratio.outcome for ratio in (self.ratio, self.total) if ratio is not None}
+        if not said:
+            return None
+        return said.pop() if len(said) == 1 else Speed.INCONCLUSIVE
 
 
 class UntimedMethod(StoredRecord):
@@ -114,27 +132,25 @@ class UntimedMethod(StoredRecord):
 
 
 class Disturbance(StoredRecord):
-    """What else the machine did: mean load, largest stolen share of a block, preemptions."""
+    """What else the machine did: mean load, largest stolen share of a block."""
 
     load: Number
     steal: float
-    preemptions: int
 
 
 class CellFinding(StoredRecord):
-    """One cell: d, K (`size`), the noise floor and the A/A behind it, and every curriculum.
-
-    `pairs` holds the ratio of two solvers of one problem.
-    """
+    """One cell: d, K (`size`), and every curriculum."""
 
     name: str
+    stream: str = ""  # a hash of what was replayed; empty in older findings
     kind: Literal["synthetic", "recorded"]
     d: int
     size: int
-    floor: Number
-    twin: Ratio
+    floor: Number  # the noise floor, the largest factor that the A/A cannot exclude
+    twin: Ratio  # the A/A, the reference against itself
+    slowed: Ratio | None = None  # the reference slowed by 5 %, against itself
     methods: dict[str, Annotated[TimedMethod | UntimedMethod, Discriminator("status")]]
-    pairs: dict[str, Ratio]
+    pairs: dict[str, Ratio]  # the ratio per update of two solvers of one problem
     machine: Disturbance
 
     @property
@@ -144,71 +160,47 @@ class CellFinding(StoredRecord):
 
 
 class CheckFinding(StoredRecord):
-    """The self-check: noise floor, A/A, and the injected slowdown."""
-
-    blocks: int
-    floor: Number
-    again: Ratio
-    slowed: Ratio
-    machine: Disturbance
-
-
-class TwinsFinding(StoredRecord):
-    """How many A/A intervals of the grid exclude 1, and the p-value of so many by chance."""
+    """The self-check over all cells."""
 
     cells: int
-    false: int
-    p_value: Number
+    false: int  # A/A intervals that exclude 1
+    p_value: Number  # of so many by chance
+    slowed: int | None = None  # cells in which an injected slowdown of 5 % was found
     median_floor: Number
 
 
 class ScalingFinding(StoredRecord):
-    """How one curriculum's time grows.
+    """How one curriculum's time t₀ + c·dᵅ·Kᵝ grows on the grid's instances, timed again."""
 
-    Attributes:
-        d: The exponent α of the dimensions.
-        size: The exponent β of the number of contexts; None where the grid does not tell.
-        fixed: The fixed cost t₀ in seconds, median over blocks.
-        cells: How many cells were fitted.
-        working: In how many of them work dominates the fixed cost.
-        misfit: The largest |ln(time/fit)| of the block means.
-        range: Smallest and largest K·d in the fit.
-        curve: (ln t₀, ln c, α, β) fitted to the block means, for drawing.
-    """
-
-    d: MeanInterval
-    size: MeanInterval | None = None
-    fixed: Number
+    d: MeanInterval  # α
+    size: MeanInterval | None = None  # β; None where the grid does not tell
+    fixed: Number  # t₀ in seconds, median over blocks
     cells: int
-    working: int
-    misfit: Number
-    range: tuple[int, int]
-    curve: tuple[Number, ...]
+    working: int  # cells in which work dominates the fixed cost
+    misfit: Number  # the largest |ln(time/fit)| of the block means
+    range: tuple[int, int]  # smallest and largest K·d
+    curve: tuple[Number, ...]  # (ln t₀, ln c, α, β) of the block means, for drawing
 
 
 class TrainingFinding(StoredRecord):
     """What one curriculum costs and reaches in whole training runs; evaluation is not counted.
 
-    Seconds are of training; the share and the rates are of the seconds in the curriculum. Scores
-    are target returns: after all steps (`final`), after the time that the quickest curriculum takes
-    (`at_common`), and at every evaluation (`curve`), with its steps (`grid`) and seconds (`clock`).
-    The ratio of training seconds to the reference's is None where seeds are too few.
+    Seconds are of training; the share and the rates are of the seconds in the curriculum, of which
+    every update takes `step` for the method's own step and `recording` for checks, exact KLs and
+    the record. Scores are target returns: after all steps (`final`), and after the time that the
+    quickest curriculum takes (`at_common`). The ratio of training seconds to the reference's is
+    None where seeds are too few.
     """
 
     seconds: MeanInterval
     share: MeanInterval
     per_update: MeanInterval
     per_1000_steps: MeanInterval
-    updates: Number
+    step: MeanInterval | None = None
+    recording: MeanInterval | None = None
     rejected: int
     final: MeanInterval
-    per_step_auc: MeanInterval
     at_common: MeanInterval
-    success: MeanInterval
-    status: tuple[str, ...]
-    grid: tuple[Number, ...]
-    curve: tuple[MeanInterval, ...]
-    clock: tuple[Number, ...]
     training_ratio: Ratio | None = None
 
 
@@ -220,51 +212,36 @@ class TrainingSummary(StoredRecord):
     seeds: int
     common_seconds: Number
     methods: dict[str, TrainingFinding]
-    load: Number
 
 
 class MachineState(StoredRecord):
-    """The machine and the code of a measurement, as far as they are known."""
+    """The machine and the code of a measurement."""
 
     versions: dict[str, str]
     revision: str | None
     dirty: bool | None
     hardware: dict[str, Any]
-    governor: str
-    boost: str
-    virtual: bool
-    load: tuple[float, ...] | None
-    blas: str
 
 
 class OverheadSummary(StoredRecord):
-    """All findings of a measurement.
-
-    Attributes:
-        settings: What was asked for.
-        digest: Of the settings that the cells were measured with.
-        machine: Where.
-        clock: The clock that verdicts go by.
-        wall_over_cpu: The ratio of the clocks that decided on it.
-        check: The self-check.
-        twins: The A/A of all cells.
-        cells: Recorded streams first, then the grid.
-        scaling: By curriculum, where exponents can be told.
-        quality: By self-paced curriculum, over all cells.
-        training: None where no training runs were made; older files say {}.
-    """
+    """All findings of a measurement."""
 
     settings: Settings
-    digest: str
+    digest: str  # of the settings that the cells were measured with
     machine: MachineState
-    clock: Literal["wall", "cpu"]
-    wall_over_cpu: Number
-    check: CheckFinding
-    twins: TwinsFinding
-    cells: tuple[CellFinding, ...]
-    scaling: dict[str, ScalingFinding]
-    quality: dict[str, QualityFinding]
+    clock: Literal["wall", "cpu"]  # the clock that verdicts go by
+    wall_over_cpu: Number  # the ratio of the clocks that decided on it
+    twins: CheckFinding
+    cells: tuple[CellFinding, ...]  # recorded streams first, then the grid
+    scaling: dict[str, ScalingFinding]  # by curriculum, where exponents can be told
+    quality: dict[str, QualityFinding]  # by self-paced curriculum, over all cells
+    # None where no training runs were made; older files say {}.
     training: Annotated[TrainingSummary | None, BeforeValidator(lambda x: x or None)] = None
+
+    @property
+    def crossed(self) -> bool:
+        """Whether every block replayed every instance; older measurements did not."""
+        return all(cell.twin.instances is not None for cell in self.cells)
 
 
 def write_summary(folder: Path, found: OverheadSummary) -> None:

@@ -47,7 +47,9 @@ class Instance:
         """Returns the curriculum `name` at p, before the update.
 
         V₋ counts as not reached before, so that a shortfall asks every self-paced curriculum for
-        its performance step rather than some for nothing.
+        its performance step rather than some for nothing. Divergences and distances, which only
+        readers of a record need and which cost all curricula the same, are not recorded; training
+        runs tell what that costs.
         """
         reach = 8.0 * (self.current.std + self.target.std)
         low = np.minimum(self.current.mean, self.target.mean) - reach
@@ -59,6 +61,7 @@ class Instance:
             bounds=(low, high),
             epsilon=self.epsilon,
             threshold=self.threshold,
+            record_every=0,
         )
 
 

@@ -12,11 +12,12 @@ judged in the problem it sets out to solve, against the best feasible answer of 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import pandas as pd
+from pydantic import ConfigDict
 
 from pacebench import curricula
 from pacebench.harness.overhead.findings import QualityFinding, StoredRecord
@@ -25,7 +26,8 @@ from pacebench.harness.overhead.instances import Instance
 # A solver's own tolerances are no violation: a thousandth of the budget, or of the values' spread.
 TOLERANCE = 1e-3
 
-FORWARD, REVERSE = "forward", "reverse"
+# Each problem's objective and budget, as `Answer` calls them.
+PROBLEMS = {"forward": ("kl_forward", "kl_new_old"), "reverse": ("kl_reverse", "kl_old_new")}
 # The label of the answer that changes nothing.
 STAYING = "staying"
 
@@ -34,8 +36,6 @@ class Answer(StoredRecord):
     """What one method made of one instance.
 
     Attributes:
-        step: The kind of step it says it took.
-        case: The case of that step.
         accepted: False where the method rejected its own solution and stayed.
         iterations: Of its numerical solver.
         kl_forward: KL(ψ‖p').
@@ -45,8 +45,9 @@ class Answer(StoredRecord):
         value: The importance-weighted value minus V₋, in standard deviations of the values.
     """
 
-    step: str = "hold"
-    case: str = STAYING
+    # An answer may be infinitely far off.
+    model_config = ConfigDict(ser_json_inf_nan="constants")
+
     accepted: bool = True
     iterations: int = 0
     kl_forward: float
@@ -61,13 +62,13 @@ def problem_of(name: str) -> str | None:
     capabilities = curricula.get(name).capabilities
     if not capabilities.self_paced:
         return None
-    return REVERSE if capabilities.trust_region == "reverse" else FORWARD
+    return "reverse" if capabilities.trust_region == "reverse" else "forward"
 
 
 def judge(instance: Instance, record: curricula.UpdateRecord | None, new: Any) -> Answer:
     """Measures an answer by exact formulas, none of which is the method's own."""
     old, target = instance.current, instance.target
-    said = ("step", "case", "accepted", "iterations") if record is not None else ()
+    said = ("accepted", "iterations") if record is not None else ()
     return Answer(
         **{name: getattr(record, name) for name in said},
         kl_forward=target.kl(new),
@@ -86,100 +87,76 @@ def staying(instance: Instance) -> Answer:
 def weighted_margin(instance: Instance, new: Any) -> float:
     """Returns (mean of w V) − V₋ in standard deviations of V, with w = p'(c)/p(c)."""
     logs = new.log_prob(instance.contexts) - instance.current.log_prob(instance.contexts)
+    given = np.asarray(instance.values)
     with np.errstate(over="ignore"):
-        weighted = float(np.mean(np.exp(logs) * instance.values))
-    return (weighted - instance.threshold) / (float(instance.values.std()) or 1.0)
+        weighted = float(np.mean(np.exp(logs) * given))
+    return (weighted - instance.threshold) / (float(given.std()) or 1.0)
 
 
-def objective(answer: Answer, problem: str, *, converging: bool) -> float:
-    """Returns what the problem minimises."""
-    if not converging:
-        return -answer.value
-    return answer.kl_forward if problem == FORWARD else answer.kl_reverse
+def judge_answers(answers: Mapping[str, Answer], problem: str) -> pd.DataFrame:
+    """Judges the answers to one instance, that of staying among them, in one problem.
 
-
-def budget(answer: Answer, problem: str) -> float:
-    """Returns the share of ε that the answer used; above 1 it broke the trust region."""
-    return answer.kl_new_old if problem == FORWARD else answer.kl_old_new
-
-
-def over_budget(answer: Answer, problem: str) -> bool:
-    """Says whether the trust region is broken beyond tolerance."""
-    return not budget(answer, problem) <= 1.0 + TOLERANCE
-
-
-def short_of_value(answer: Answer, *, converging: bool) -> bool:
-    """Says whether a convergence step loses more value than allowed, beyond tolerance."""
-    return converging and not answer.value >= -TOLERANCE
-
-
-def feasible(answer: Answer, problem: str, *, converging: bool) -> bool:
-    """Says whether the answer satisfies the problem's constraints."""
-    return not (over_budget(answer, problem) or short_of_value(answer, converging=converging))
-
-
-def gaps(
-    answers: Mapping[str, Answer], stay: Answer, problem: str, *, converging: bool
-) -> dict[str, float]:
-    """Returns each answer's optimality gap: 0 is the best feasible one found, 1 is staying.
-
-    An infeasible answer may have a negative gap, which is what breaking a constraint buys; one
-    above 1 is worse than doing nothing. Where not even the best gets anywhere, there is no scale
-    and the gaps are NaN.
+    Returns:
+        One row per answer: `converging` where V₋ is reached at the start, the `budget` as a share
+        of ε, `over` and `short` where a constraint is broken beyond tolerance, and the optimality
+        `gap`: 0 is the best feasible answer, 1 is staying. An infeasible answer may have a negative
+        gap, which is what breaking a constraint buys; one above 1 is worse than doing nothing.
+        Where not even the best gets anywhere, there is no scale and gaps are NaN.
     """
-    scores = {n: objective(a, problem, converging=converging) for n, a in answers.items()}
-    start = objective(stay, problem, converging=converging)
-    reached = [scores[n] for n, a in answers.items() if feasible(a, problem, converging=converging)]
-    best = min(reached, default=start)
+    objective, budget = PROBLEMS[problem]
+    table = pd.DataFrame([dict(answer) for answer in answers.values()], index=list(answers))
+    converging = answers[STAYING].value >= 0.0
+    score = table[objective] if converging else -table["value"]
+    judged = table.assign(
+        problem=problem,
+        converging=converging,
+        budget=table[budget],
+        over=~(table[budget] <= 1.0 + TOLERANCE),
+        short=converging & ~(table["value"] >= -TOLERANCE),
+    )
+    start = score[STAYING]
+    # Staying is feasible itself, so there is always a best answer.
+    best = min(score[~(judged["over"] | judged["short"])], default=start)
     room = start - best
-    if not room > 1e-9 * max(1.0, abs(start)):
-        return dict.fromkeys(answers, math.nan)
-    return {label: (score - best) / room for label, score in scores.items()}
+    scale = room if room > 1e-9 * max(1.0, abs(start)) else math.nan
+    return judged.assign(gap=(score - best) / scale)
 
 
-@dataclass(frozen=True)
-class JudgedAnswer:
-    """One method's answer to one instance, judged in the problem that it sets out to solve."""
+def judge_all(cells: Mapping[str, Mapping[int, Mapping[str, Answer]]]) -> pd.DataFrame:
+    """Returns every answer of every self-paced method, judged in its own problem.
 
-    method: str
-    answer: Answer
-    problem: str
-    converging: bool
-    gap: float
+    Args:
+        cells: The answers by cell, instance and method.
 
-
-def judge_answers(answers: Mapping[str, Answer]) -> list[JudgedAnswer]:
-    """Compares the answers to one instance, that of staying among them."""
-    stay = answers[STAYING]
-    converging = stay.value >= 0.0
-    methods = {name: answer for name, answer in answers.items() if name != STAYING}
-    scores = {p: gaps(methods, stay, p, converging=converging) for p in (FORWARD, REVERSE)}
-    return [
-        JudgedAnswer(name, answer, problem, converging, scores[problem][name])
-        for name, answer in methods.items()
-        if (problem := problem_of(name)) is not None
+    Returns:
+        The rows of `judge_answers` with the columns `cell` and `method`.
+    """
+    rows = [
+        judge_answers(answers, problem).assign(cell=cell)
+        for cell, instances in cells.items()
+        for _, answers in sorted(instances.items())
+        for problem in PROBLEMS
     ]
+    table = pd.concat(rows).rename_axis("method").reset_index()
+    own = table["method"].map(lambda name: None if name == STAYING else problem_of(name))
+    return table[table["problem"] == own]
 
 
-def pool_quality(judged: Sequence[JudgedAnswer]) -> QualityFinding:
+def pool_quality(judged: pd.DataFrame) -> QualityFinding:
     """Returns the quality of one method over several instances."""
-    scored = [j.gap for j in judged if math.isfinite(j.gap)]
-    budgets = [budget(j.answer, j.problem) for j in judged]
-    over = [over_budget(j.answer, j.problem) for j in judged]
-    short = [short_of_value(j.answer, converging=j.converging) for j in judged]
+    converging = judged[judged["converging"]]
     return QualityFinding(
-        problem=judged[0].problem,
+        problem=judged["problem"].iloc[0],
         updates=len(judged),
-        scored=len(scored),
-        gap_median=float(np.median(scored)) if scored else math.nan,
-        gap_worst=max(scored, default=math.nan),
-        budget_median=float(np.median(budgets)),
-        budget_worst=max(budgets),
-        over_budget=sum(over),
-        short=sum(short),
-        infeasible=sum(a or b for a, b in zip(over, short, strict=True)),
-        converging=sum(j.converging for j in judged),
-        value_worst=min((j.answer.value for j in judged if j.converging), default=math.nan),
-        rejected=sum(not j.answer.accepted for j in judged),
-        iterations=float(np.mean([j.answer.iterations for j in judged])),
+        gap_median=judged["gap"].median(),
+        gap_worst=judged["gap"].max(),
+        budget_median=judged["budget"].median(),
+        budget_worst=judged["budget"].max(),
+        over_budget=judged["over"].sum(),
+        short=judged["short"].sum(),
+        infeasible=(judged["over"] | judged["short"]).sum(),
+        converging=len(converging),
+        value_worst=converging["value"].min(),
+        rejected=(~judged["accepted"]).sum(),
+        iterations=judged["iterations"].mean(),
     )

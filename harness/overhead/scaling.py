@@ -1,8 +1,8 @@
 """How time grows: t = t₀ + c·dᵅ·Kᵝ, fitted to the logarithms of the times, block by block.
 
 The fixed cost t₀ (calls, checks, the record) dominates small updates, where a plain slope would say
-nothing about the work. Every block is a pass over the whole grid, so each gives exponents of its
-own, and these give t intervals.
+nothing about the work. Every block replays all instances of the whole grid, so each gives exponents
+of its own, and these give t intervals for these instances, timed again.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import least_squares
 
+from pacebench.harness.overhead.crossed import mean
 from pacebench.harness.overhead.findings import ScalingFinding
 from pacebench.harness.overhead.instances import Floats
-from pacebench.harness.overhead.ratios import mean
 
 # Work dominates where the update takes this many times the cheapest one.
 DOMINATES = 3.0
@@ -35,9 +35,8 @@ def fit(d: Floats, size: Floats, times: Floats) -> ScalingFinding | None:
     working = int((np.exp(middle) > DOMINATES * np.exp(middle.min())).sum())
     if working < _MINIMUM_WORKING:
         return None
-    start = _start(d, size, middle, varied)
-    fits = np.array([_fit_block(d, size, block, start, varied) for block in logs])
-    curve = _fit_block(d, size, middle, start, varied)
+    fits = np.array([_fit_block(d, size, block, varied) for block in logs])
+    curve = _fit_block(d, size, middle, varied)
     work = d * size
     return ScalingFinding(
         d=mean(fits[:, 2]),
@@ -61,14 +60,11 @@ def _model(parameters: Floats, d: Floats, size: Floats) -> Floats:
     return np.asarray(np.logaddexp(fixed, work + alpha * np.log(d) + beta * np.log(size)))
 
 
-def _start(d: Floats, size: Floats, logs: Floats, varied: bool) -> Floats:
-    alpha, beta = 1.0, 1.0 if varied else 0.0
-    largest = int(np.argmax(logs))
-    work = logs[largest] - alpha * np.log(d[largest]) - beta * np.log(size[largest])
-    return np.array([logs.min(), work, alpha, beta])
-
-
-def _fit_block(d: Floats, size: Floats, logs: Floats, start: Floats, varied: bool) -> Floats:
+def _fit_block(d: Floats, size: Floats, logs: Floats, varied: bool) -> Floats:
+    """Returns (ln t₀, ln c, α, β), with β = 0 where K hardly varies."""
+    largest, beta = int(np.argmax(logs)), 1.0 if varied else 0.0
+    work = logs[largest] - np.log(d[largest]) - beta * np.log(size[largest])
+    start = np.array([logs.min(), work, 1.0, beta])
     free = 4 if varied else 3
 
     def residuals(x: Floats) -> Floats:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import numpy as np
+import pandas as pd
 from scipy import stats
 
 from pacebench.harness.overhead import findings, scaling
-from pacebench.harness.overhead.cells import MEMORY, BlockRecord, CellRecord
-from pacebench.harness.overhead.instances import Floats
-from pacebench.harness.overhead.quality import JudgedAnswer, judge_answers, pool_quality
-from pacebench.harness.overhead.ratios import noise_floor, ratio, seconds
-from pacebench.harness.overhead.replay import AGAIN, SLOWED
-from pacebench.harness.overhead.settings import REFERENCE, TWIN, Settings
+from pacebench.harness.overhead.cells import CellRecord
+from pacebench.harness.overhead.crossed import per_update, seconds, total
+from pacebench.harness.overhead.quality import judge_all, pool_quality
+from pacebench.harness.overhead.settings import REFERENCE, SLOWED, TWIN, Settings
+from pacebench.harness.overhead.timing import Clock
 
-Clock = Literal["wall", "cpu"]
-_CLOCKS: tuple[Clock, Clock] = ("wall", "cpu")
+MainClock = Literal["wall", "cpu"]
 # Beyond this ratio of wall to processor time, updates were waiting for their turn.
 _BUSY = 1.05
 # One problem, the published solver and a strong one: their ratio is what the solver alone costs.
@@ -27,41 +25,33 @@ SAME_PROBLEM = ("spdl", "spdl-sqp")
 
 def summarise(
     cells: Sequence[CellRecord],
-    check: CellRecord,
     training: findings.TrainingSummary | None,
     settings: Settings,
     machine: findings.MachineState,
 ) -> findings.OverheadSummary:
     """Returns all findings."""
-    clock, waiting = choose_clock([check, *cells])
-    judged = [
-        [row for _, answers in sorted(cell.answers.items()) for row in judge_answers(answers)]
-        for cell in cells
-    ]
-    found = [
-        _summarise_cell(cell, rows, settings, clock)
-        for cell, rows in zip(cells, judged, strict=True)
-    ]
+    clock, waiting = choose_clock(cells)
+    judged = judge_all({cell.stream.name: cell.answers for cell in cells})
+    found = [_summarise_cell(cell, judged, settings, clock) for cell in cells]
     return findings.OverheadSummary(
         settings=settings,
         digest=settings.cell_digest(),
         machine=machine,
         clock=clock,
         wall_over_cpu=waiting,
-        check=summarise_check(check, settings, clock),
-        twins=_summarise_twins([cell.twin for cell in found]),
+        twins=summarise_check(found),
         cells=tuple(found),
         scaling=_summarise_scaling(cells, settings, clock),
         quality={
-            name: pool_quality(mine)
+            name: quality
             for name in settings.curricula
-            if (mine := _of(name, [row for rows in judged for row in rows]))
+            if (quality := _quality(judged[judged["method"] == name])) is not None
         },
         training=training,
     )
 
 
-def choose_clock(cells: Iterable[CellRecord]) -> tuple[Clock, float]:
+def choose_clock(cells: Iterable[CellRecord]) -> tuple[MainClock, float]:
     """Returns the clock that verdicts go by, and the ratio of wall to processor time behind it.
 
     An update computes on one thread and waits for nothing, so on a quiet machine both clocks agree
@@ -75,34 +65,43 @@ def choose_clock(cells: Iterable[CellRecord]) -> tuple[Clock, float]:
         for block in cell.blocks.values()
         for found in block.times.values()
     ]
-    middle = float(np.mean(ratios)) if ratios else 1.0
-    return ("cpu" if middle > _BUSY else "wall"), middle
+    waiting = float(stats.gmean(ratios))
+    return ("cpu" if waiting > _BUSY else "wall"), waiting
 
 
-def _of(method: str, rows: Iterable[JudgedAnswer]) -> list[JudgedAnswer]:
-    return [row for row in rows if row.method == method]
+def _quality(judged: pd.DataFrame) -> findings.QualityFinding | None:
+    return None if judged.empty else pool_quality(judged)
 
 
 def _summarise_cell(
-    cell: CellRecord, judged: list[JudgedAnswer], settings: Settings, main: Clock
+    cell: CellRecord, judged: pd.DataFrame, settings: Settings, main: MainClock
 ) -> findings.CellFinding:
     blocks = settings.blocks
-    floors = {clock: _floor(cell, clock, blocks) for clock in _CLOCKS}
+    reference = cell.times(REFERENCE, main, blocks)
+    twin = per_update(cell.times(TWIN, main, blocks), reference)
+    floor = max(1.0 / twin.low, twin.high)
+    mine = judged[judged["cell"] == cell.stream.name]
     methods = {
-        name: _untimed(cell, name) or _timed(cell, name, _of(name, judged), floors, blocks, main)
+        name: _untimed(cell, name)
+        or _timed(cell, name, _quality(mine[mine["method"] == name]), floor, blocks, main)
         for name in settings.curricula
     }
     pairs = {}
     if all(isinstance(methods.get(name), findings.TimedMethod) for name in SAME_PROBLEM):
-        a, b = (times(cell, name, main, blocks) for name in SAME_PROBLEM)
-        pairs["/".join(SAME_PROBLEM)] = ratio(a, b, floors[main])
+        a, b = (cell.times(name, main, blocks) for name in SAME_PROBLEM)
+        pairs["/".join(SAME_PROBLEM)] = per_update(a, b, floor)
     return findings.CellFinding(
-        **cell.stream.model_dump(include={"name", "kind", "d", "size"}),
-        floor=floors[main],
-        twin=_ratio(cell, TWIN, main, 1.0, blocks),
+        name=cell.stream.name,
+        kind=cell.stream.kind,
+        d=cell.stream.d,
+        size=cell.stream.size,
+        stream=cell.stream.fingerprint,
+        floor=floor,
+        twin=twin,
+        slowed=per_update(cell.times(SLOWED, main, blocks), reference, floor),
         methods=methods,
         pairs=pairs,
-        machine=_disturbance(cell.blocks.values()),
+        machine=_disturbance(cell),
     )
 
 
@@ -111,7 +110,7 @@ def _untimed(cell: CellRecord, name: str) -> findings.UntimedMethod | None:
     probe = cell.probes[name]
     if probe.failed is not None:
         return findings.UntimedMethod(status="failed", note=probe.failed)
-    if probe.over == MEMORY:
+    if probe.over == "memory":
         return findings.UntimedMethod(status="over", note="out of memory")
     if probe.over is not None:
         known = "" if probe.attempted else f"not attempted: over the limit at {probe.over} already"
@@ -123,72 +122,48 @@ def _untimed(cell: CellRecord, name: str) -> findings.UntimedMethod | None:
 def _timed(
     cell: CellRecord,
     name: str,
-    judged: list[JudgedAnswer],
-    floors: dict[Clock, float],
+    quality: findings.QualityFinding | None,
+    floor: float,
     blocks: int,
-    main: Clock,
+    main: MainClock,
 ) -> findings.TimedMethod:
-    taken = {clock: seconds(times(cell, name, clock, blocks)) for clock in _CLOCKS}
-    ratios = {
-        clock: None if name == REFERENCE else _ratio(cell, name, clock, floors[clock], blocks)
-        for clock in _CLOCKS
-    }
+    clocks: tuple[Clock, ...] = ("wall", "cpu", "step")
+    taken = {clock: seconds(cell.times(name, clock, blocks)) for clock in clocks}
+    ratios = {}
+    if name != REFERENCE:
+        whole = cell.times(name, main, blocks), cell.times(REFERENCE, main, blocks)
+        own = cell.times(name, "step", blocks), cell.times(REFERENCE, "step", blocks)
+        ratios = {
+            "ratio": per_update(*whole, floor),
+            "total": total(*whole, floor),
+            "step_ratio": per_update(*own, floor),
+            "step_total": total(*own, floor),
+        }
     return findings.TimedMethod(
         **taken,
+        **ratios,
         time=taken[main],
-        wall_ratio=ratios["wall"],
-        cpu_ratio=ratios["cpu"],
-        ratio=ratios[main],
-        quality=pool_quality(judged) if judged else None,
+        mean_time=float(cell.times(name, main, blocks).mean()),
+        quality=quality,
     )
 
 
-def times(cell: CellRecord, label: str, clock: Clock, blocks: int) -> Floats:
-    """Returns the seconds per update of one contestant, one number per block.
-
-    It is the geometric mean over the block's instances, so that it means the same whether a block
-    replays one instance or all: the arithmetic mean of a few instances whose times spread over
-    decades is mostly below that of many.
-    """
-    found = [cell.blocks[n].times[label] for n in sorted(cell.blocks) if n < blocks]
-    return np.array([stats.gmean(block.wall if clock == "wall" else block.cpu) for block in found])
-
-
-def _floor(cell: CellRecord, clock: Clock, blocks: int) -> float:
-    return noise_floor(times(cell, REFERENCE, clock, blocks), times(cell, TWIN, clock, blocks))
-
-
-def _ratio(cell: CellRecord, label: str, clock: Clock, floor: float, blocks: int) -> findings.Ratio:
-    a, b = times(cell, label, clock, blocks), times(cell, REFERENCE, clock, blocks)
-    return ratio(a, b, floor)
-
-
-def summarise_check(cell: CellRecord, settings: Settings, clock: Clock) -> findings.CheckFinding:
+def summarise_check(cells: Sequence[findings.CellFinding]) -> findings.CheckFinding:
     """Returns what the self-check shows: A/A, and the injected slowdown."""
-    blocks = settings.check_blocks
-    floor = _floor(cell, clock, blocks)
+    false = sum(cell.twin.outcome is not findings.Speed.INCONCLUSIVE for cell in cells)
+    found = [cell.slowed.outcome for cell in cells if cell.slowed is not None]
+    test = stats.binomtest(false, len(cells), 0.05, alternative="greater")
     return findings.CheckFinding(
-        blocks=blocks,
-        floor=floor,
-        again=_ratio(cell, AGAIN, clock, floor, blocks),
-        slowed=_ratio(cell, SLOWED, clock, floor, blocks),
-        machine=_disturbance(cell.blocks.values()),
-    )
-
-
-def _summarise_twins(twins: Sequence[findings.Ratio]) -> findings.TwinsFinding:
-    false = sum(twin.outcome is not findings.Speed.INCONCLUSIVE for twin in twins)
-    test = stats.binomtest(false, len(twins), 0.05, alternative="greater")
-    return findings.TwinsFinding(
-        cells=len(twins),
+        cells=len(cells),
         false=false,
         p_value=float(test.pvalue),
-        median_floor=float(np.median([max(1 / twin.low, twin.high) for twin in twins])),
+        slowed=sum(outcome is findings.Speed.SLOWER for outcome in found),
+        median_floor=float(np.median([cell.floor for cell in cells])),
     )
 
 
 def _summarise_scaling(
-    cells: Sequence[CellRecord], settings: Settings, main: Clock
+    cells: Sequence[CellRecord], settings: Settings, main: MainClock
 ) -> dict[str, findings.ScalingFinding]:
     found: dict[str, findings.ScalingFinding] = {}
     for name in settings.curricula:
@@ -197,19 +172,15 @@ def _summarise_scaling(
             continue
         d = np.array([cell.stream.d for cell in mine], dtype=np.float64)
         size = np.array([cell.stream.size for cell in mine], dtype=np.float64)
-        taken = np.stack([times(cell, name, main, settings.blocks) for cell in mine], axis=1)
-        fit = scaling.fit(d, size, taken)
+        taken = [stats.gmean(cell.times(name, main, settings.blocks)) for cell in mine]
+        fit = scaling.fit(d, size, np.stack(taken, axis=1))
         if fit is not None:
             found[name] = fit
     return found
 
 
-def _disturbance(blocks: Iterable[BlockRecord]) -> findings.Disturbance:
-    """Returns the mean load, the largest stolen share and all preemptions of several blocks."""
-    states = [block.machine for block in blocks]
-    load = [state.load[0] for state in states if state.load]
-    return findings.Disturbance(
-        load=round(float(np.mean(load)), 2) if load else math.nan,
-        steal=max((state.steal for state in states), default=0.0),
-        preemptions=sum(state.preemptions for state in states),
-    )
+def _disturbance(cell: CellRecord) -> findings.Disturbance:
+    """Returns the mean load and the largest stolen share of a cell's blocks."""
+    blocks = cell.blocks.values()
+    load = float(np.mean([block.load for block in blocks]))
+    return findings.Disturbance(load=round(load, 2), steal=max(block.steal for block in blocks))

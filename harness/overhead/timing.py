@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter_ns, process_time_ns
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -29,6 +29,8 @@ MAXIMUM_PASSES = 100
 QUICK = 0.01
 # Untimed updates at the start of a quick one's pass.
 WARM = 3
+
+Clock = Literal["wall", "cpu", "step"]
 
 
 @dataclass(frozen=True)
@@ -51,14 +53,14 @@ class BlockTimes(StoredRecord):
     """Seconds of one contestant in one block, per instance, to five digits.
 
     Attributes:
-        wall: By `perf_counter`.
-        cpu: By `process_time`.
-        passes: Timed updates per instance in either half.
+        wall: Of the whole update, by `perf_counter`.
+        cpu: Of the whole update, by `process_time`.
+        step: Of the method's own step, as the update's record says.
     """
 
     wall: tuple[float, ...]
     cpu: tuple[float, ...]
-    passes: int
+    step: tuple[float, ...]
 
 
 class Replay:
@@ -81,25 +83,27 @@ class Replay:
         record = curriculum.update(instance.contexts, instance.values)
         return record, curriculum.distribution
 
-    def time(self, index: int) -> tuple[int, int]:
-        """Makes one update; returns its nanoseconds by the wall clock and of CPU time."""
+    def time(self, index: int) -> tuple[float, float, float]:
+        """Makes one update; returns its seconds of wall and CPU time, and those of its own step."""
         curriculum, state, instance = self._cases[index]
         curriculum.load_state_dict(state)
         contexts, values, slowdown = instance.contexts, instance.values, self.contestant.slowdown
         # The wall clock is read innermost: reading the CPU clock is a system call.
         cpu = process_time_ns()
         started = perf_counter_ns()
-        curriculum.update(contexts, values)
+        record = curriculum.update(contexts, values)
         elapsed = perf_counter_ns() - started
         if slowdown > 1.0:
             end = started + int(elapsed * slowdown)
             while perf_counter_ns() < end:
                 pass
             elapsed = perf_counter_ns() - started
-        return elapsed, process_time_ns() - cpu
+        # What the record says may be nothing at all, and a logarithm is taken of it.
+        step = max(record.seconds, 1e-9)
+        return elapsed * 1e-9, (process_time_ns() - cpu) * 1e-9, step
 
     def run(self, *, warm: bool) -> Floats:
-        """Makes one pass; returns nanoseconds of wall and CPU time, (instances, 2).
+        """Makes one pass; returns the seconds by all clocks, (instances, 3).
 
         Args:
             warm: Make untimed updates first. What ran before has filled the caches with its own,
@@ -109,7 +113,7 @@ class Replay:
         if warm:
             for n in range(WARM):
                 self.time((n - WARM) % len(self))
-        return np.array([self.time(i) for i in range(len(self))], dtype=np.float64)
+        return np.array([self.time(i) for i in range(len(self))])
 
 
 def schedule(passes: Mapping[str, int], rng: np.random.Generator) -> list[list[str]]:
@@ -118,20 +122,16 @@ def schedule(passes: Mapping[str, int], rng: np.random.Generator) -> list[list[s
     The second half of the rounds is the first half backwards.
     """
     rounds = max(passes.values(), default=0)
+
+    def dealt(done: int, count: int) -> int:
+        # Half a share ahead, so that the only pass of a slow curriculum falls into the middle.
+        return (2 * done * count + rounds) // (2 * rounds)
+
     half: list[list[str]] = []
     for r in range(rounds):
-        due = [
-            label
-            for label, count in passes.items()
-            if _dealt(r + 1, count, rounds) > _dealt(r, count, rounds)
-        ]
+        due = [label for label, count in passes.items() if dealt(r + 1, count) > dealt(r, count)]
         half.append([due[i] for i in rng.permutation(len(due))])
     return [*half, *([*reversed(labels)] for labels in reversed(half))]
-
-
-def _dealt(rounds_done: int, count: int, rounds: int) -> int:
-    # Half a share ahead, so that the only pass of a slow curriculum falls into the middle.
-    return (2 * rounds_done * count + rounds) // (2 * rounds)
 
 
 def time_block(
@@ -156,12 +156,12 @@ def time_block(
             gc.collect()
     times = {}
     for label, runs in taken.items():
-        halves = np.array(runs).reshape(2, passes[label], -1, 2) * 1e-9
-        wall, cpu = (
+        halves = np.array(runs).reshape(2, passes[label], -1, 3)
+        wall, cpu, step = (
             tuple(float(f"{x:.5g}") for x in clock)
             for clock in np.median(halves, axis=1).mean(axis=0).T
         )
-        times[label] = BlockTimes(wall=wall, cpu=cpu, passes=passes[label])
+        times[label] = BlockTimes(wall=wall, cpu=cpu, step=step)
     return times
 
 

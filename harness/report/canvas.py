@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
@@ -19,6 +17,7 @@ from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
+from pacebench.harness.report.figure import Figure as Figure
 from pacebench.harness.report.palette import Style
 from pacebench.harness.report.svg import BACKGROUND, Mark, inline
 
@@ -61,31 +60,6 @@ _RC = {
     # A label is a user's text: a dollar sign in it is a dollar sign.
     "text.parse_math": False,
 }
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A finished figure.
-
-    Attributes:
-        name: Stem of its files, unique in the report.
-        title: Short heading.
-        caption: What it shows: n, the interval and its simulated coverage.
-        svg: The element for the page.
-        files: Contents by suffix, `.svg` and `.png`.
-    """
-
-    name: str
-    title: str
-    caption: str
-    svg: str
-    files: Mapping[str, bytes]
-
-    def write(self, folder: Path, *, svg: bool = True) -> None:
-        """Writes the figure's files into a folder, the SVG if wanted."""
-        for suffix, content in self.files.items():
-            if svg or suffix != ".svg":
-                (folder / f"{self.name}{suffix}").write_bytes(content)
 
 
 def handle(style: Style) -> Line2D:
@@ -140,7 +114,7 @@ class Canvas:
         for artist in [artists] if isinstance(artists, Artist) else artists:
             gid = f"mark-{len(self._marks)}"
             artist.set_gid(gid)
-            method = {} if style is None else {"data-method": str(style.index)}
+            method = {} if style is None else {"data-m": str(style.index)}
             self._marks[gid] = method | ({"data-tip": tip} if tip else {})
 
     def legend(self, labels: Iterable[str], axes: Axes | None = None, **options: Any) -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -16,10 +15,13 @@ from pacebench.harness.analysis.comparisons import ComparisonResult
 from pacebench.harness.analysis.estimates import Estimate
 from pacebench.harness.analysis.freeze import PlanHistory
 from pacebench.harness.analysis.history import History
-from pacebench.harness.analysis.scores import UNRESOLVED, Scale
+from pacebench.harness.analysis.scores import MEASURED, UNRESOLVED, Scale
 from pacebench.harness.analysis.table import SUITE
 from pacebench.harness.report import words
-from pacebench.harness.report.canvas import Canvas
+from pacebench.harness.report.document import Picture
+from pacebench.harness.report.figure import Figure
+from pacebench.harness.report.figures.panels import PanelPlot
+from pacebench.harness.report.figures.rows import Dot, RowPlot
 from pacebench.harness.report.palette import Style
 from pacebench.harness.report.palette import styles as styles_of
 from pacebench.harness.seeding import StudyRole, study_sequence
@@ -48,6 +50,8 @@ class ReportData:
         provenance: Terms and values about code, machine and plan.
         notes: Sentences about the data that the reader must know.
         tuning: What tuning found, where methods were tuned.
+        logs: The last lines of each run's log, by run.
+        episodes: Target episodes of stored policies; empty where there are none.
     """
 
     study: Study
@@ -65,6 +69,8 @@ class ReportData:
     provenance: Sequence[tuple[str, str]] = ()
     notes: Sequence[str] = ()
     tuning: TuningRecord | None = None
+    logs: Mapping[str, str] = field(default_factory=dict)
+    episodes: Sequence[Picture] = ()
 
     @cached_property
     def styles(self) -> Mapping[str, Style]:
@@ -90,6 +96,11 @@ class ReportData:
         )
 
     @property
+    def solved_words(self) -> str:
+        """When a run counts as solved."""
+        return f"success on {self.study.statistics.solved:.0%} of the contexts or more"
+
+    @property
     def by_search(self) -> bool:
         """Whether a tuned method's observations are searches instead of runs."""
         return self.study is not self.declared
@@ -110,10 +121,35 @@ class ReportData:
         """The setups, and the suite where there are several."""
         return (*self.study.setups, SUITE) if len(self.study.setups) > 1 else self.study.setups
 
-    def canvas(self, name: str, title: str, **options: Any) -> Canvas:
-        """Returns a canvas with this report's styles and watermark."""
-        stem, weak = words.slug(name), self.exploratory
-        return Canvas(stem, title, styles=self.styles, exploratory=weak, **options)
+    def figure(self, plot: RowPlot | PanelPlot) -> Figure:
+        """Returns a finished figure; of an exploratory report, every file of it says so."""
+        stamp = " (exploratory)" if self.exploratory else ""
+        return replace(plot, name=words.slug(plot.name), stamp=stamp).figure()
+
+    @cached_property
+    def units(self) -> dict[tuple[str, str, int], int]:
+        """The numbers by which the page knows observations, by label, setup and seed."""
+        keys = (
+            (label, setup, int(seed))
+            for setup, label in self.cells()
+            for seed in sorted(of_cell(self.scored, setup, label)["seed"])
+        )
+        return {key: number for number, key in enumerate(keys)}
+
+    def dots(self, setup: str, label: str, column: str) -> list[Dot]:
+        """Returns every known run of a cell, and whether it solved the task."""
+        found = []
+        for run in self.known(setup, label).to_dict("records"):
+            kind = "solved" if run["solved"] >= 0.5 else "open"
+            kind = kind if run["how"] == MEASURED else "failed"
+            unit = self.units[label, setup, int(run["seed"])]
+            found.append(Dot(float(run[column]), unit, kind))
+        return [dot for dot in found if np.isfinite(dot.value)]
+
+    @cached_property
+    def family(self) -> list[ComparisonResult]:
+        """The weighted comparisons, in the order of scopes and study file."""
+        return self.comparisons(weighted=True)
 
     def rng(self, *key: int) -> np.random.Generator:
         """Returns a stream of the study's own for what the report resamples."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pacebench.harness.report.canvas import Figure
+from pacebench.harness.report.answer import Grid
+from pacebench.harness.report.figure import Figure
 from pacebench.harness.report.tables import Table
 
 
@@ -33,19 +34,23 @@ class Warned:
 
 @dataclass(frozen=True)
 class Claim:
-    """One sentence from a verdict.
+    """One claim from a verdict.
 
     Attributes:
         outcome: The verdict's outcome, which sets its colour.
         word: Its outcome in a word and a sign.
         sentence: The claim.
         strength: What it rests on.
+        brief: Who, where and by how much, in a line; the sentence is then folded.
+        labels: The methods that it is about.
     """
 
     outcome: str
     word: str
     sentence: str
     strength: str
+    brief: Sequence[str] = ()
+    labels: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -83,7 +88,55 @@ class Figures:
     figures: Sequence[Figure]
 
 
-Block = Text | Heading | Warned | Claims | Listing | Pairs | TableBlock | Figures
+@dataclass(frozen=True)
+class Picture:
+    """A picture inside the page.
+
+    Attributes:
+        label: The method it belongs to.
+        text: What it shows.
+        source: The picture as a `data:` address.
+    """
+
+    label: str
+    text: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """Pictures side by side."""
+
+    pictures: Sequence[Picture]
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """A grid of verdicts."""
+
+    grid: Grid
+
+
+@dataclass(frozen=True)
+class Link:
+    """A way to another page."""
+
+    text: str
+    address: str
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Blocks behind a click."""
+
+    title: str
+    blocks: Sequence[Block]
+
+
+Block = (
+    Text | Heading | Warned | Claims | Listing | Pairs | TableBlock | Figures | Pictures
+    | Verdicts | Link | Fold
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -106,6 +159,9 @@ class Document:
         exploratory: Why the report is only exploratory; empty where it is not.
         strength: In a word: exploratory, confirmatory, or empty where nothing is claimed.
         sections: The sections in order.
+        answer: What it says to the question, in one sentence.
+        grid: Its verdicts, curricula × setups.
+        contrasts: The intervals behind them.
     """
 
     title: str
@@ -114,13 +170,27 @@ class Document:
     exploratory: Sequence[str]
     strength: str
     sections: Sequence[Section]
+    answer: str = ""
+    grid: Grid | None = None
+    contrasts: Sequence[Figure] = ()
 
     def tables(self) -> list[Table]:
         """Returns every table in order."""
-        return [b.table for s in self.sections for b in s.blocks if isinstance(b, TableBlock)]
+        return [block.table for block in self._blocks() if isinstance(block, TableBlock)]
 
     def figures(self) -> list[Figure]:
         """Returns every figure in order."""
-        return [
-            f for s in self.sections for b in s.blocks if isinstance(b, Figures) for f in b.figures
-        ]
+        shown = [f for block in self._blocks() if isinstance(block, Figures) for f in block.figures]
+        return [*self.contrasts, *shown]
+
+    def _blocks(self) -> Iterator[Block]:
+        for section in self.sections:
+            yield from _unfolded(section.blocks)
+
+
+def _unfolded(blocks: Sequence[Block]) -> Iterator[Block]:
+    for block in blocks:
+        if isinstance(block, Fold):
+            yield from _unfolded(block.blocks)
+        else:
+            yield block

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pacebench import envs
 from pacebench.envs.setup import Setup
 from pacebench.harness.analysis import freeze, scores
 from pacebench.harness.analysis.analyse import analyse
-from pacebench.harness.analysis.deviations import deviations
+from pacebench.harness.analysis.deviations import standing
 from pacebench.harness.analysis.freeze import PlanHistory
 from pacebench.harness.analysis.history import History, history_of
 from pacebench.harness.analysis.table import ScoreTable
 from pacebench.harness.analysis.units import Units
 from pacebench.harness.report import words
 from pacebench.harness.report.data import ReportData
+from pacebench.harness.report.sections.episodes import film_episodes
 from pacebench.harness.seeding import StudyRole, study_sequence
 from pacebench.harness.store import provenance
 from pacebench.harness.store.ledger import Ledger, now
 from pacebench.harness.store.load import Results
-from pacebench.harness.store.manifest import study_of
+from pacebench.harness.store.manifest import Change, study_of
+from pacebench.harness.store.runs import LOG
 from pacebench.harness.store.study_files import StudyFiles
 from pacebench.harness.study.fingerprint import other_code
 from pacebench.harness.study.models import Study
@@ -35,6 +36,7 @@ def report_data(
     *,
     frozen: PlanHistory | None = None,
     history: History | None = None,
+    changes: Sequence[Change] = (),
 ) -> ReportData:
     """Scores and analyses loaded results.
 
@@ -44,12 +46,13 @@ def report_data(
         setups: Its setups, with anchors.
         frozen: The frozen plan, if there is one.
         history: What the ledger says.
+        changes: Every version of the study file that was run.
 
     Raises:
         UserError: The results contradict the study, or cannot be analysed.
     """
     history = history or History()
-    scales = {name: scores.scale_of(setups[name], study.statistics.floor) for name in study.setups}
+    scales = scores.scales_of(study)
     curves = scores.target_curves(results, study, scales)
     runs = scored = scores.score_runs(results, study, scales, curves)
     updates = results.updates
@@ -63,7 +66,7 @@ def report_data(
         updates = units.updates(updates, study)
     root = study_sequence(study.seeds.root, StudyRole.BOOTSTRAP, 0)
     table = ScoreTable(compared, scales, scored, root)
-    analysis = analyse(table, deviations(frozen, study, results.runs, history))
+    analysis = analyse(table, standing(frozen, study, results.runs, history, changes))
     return ReportData(
         study=compared,
         declared=study,
@@ -92,14 +95,32 @@ def gather(root: Path, results: Results, ledger: Ledger) -> ReportData:
         f"Run {run_id} is on disk but not to be trusted and counts as missing: {reason}."
         for run_id, reason in sorted(results.problems.items())
     ]
+    broken = [
+        f"{label} on {setup} is broken: every run of it crashed with {crash}. It has no score and "
+        "no verdict."
+        for (label, setup), crash in scores.broken_cells(scores.planned(results.runs)).items()
+    ]
     tuning, lacking = tuning_of(study, StudyFiles(root).folder)
-    setups = {name: envs.setup(name) for name in study.setups}
+    setups = {name: study.setup(name) for name in study.setups}
+    frozen, changes = freeze.load(root), manifest.history
+    data = report_data(results, study, setups, frozen=frozen, history=history, changes=changes)
     return replace(
-        report_data(results, study, setups, frozen=freeze.load(root), history=history),
+        data,
         provenance=_provenance(results, ledger.path.name, history),
-        notes=[*changed, *damaged, *lacking],
+        notes=[*broken, *changed, *damaged, *lacking],
         tuning=tuning,
+        logs=_logs(StudyFiles(root), data.runs["run_id"]),
+        episodes=film_episodes(root, study, data.runs),
     )
+
+
+def _logs(files: StudyFiles, runs: Iterable[str]) -> dict[str, str]:
+    """Returns the log of every run that has one."""
+    return {
+        run: files.read(f"runs/{run}/{LOG}").decode(errors="replace")
+        for run in runs
+        if files.exists(f"runs/{run}/{LOG}")
+    }
 
 
 def tuning_of(study: Study, root: Path) -> tuple[TuningRecord | None, list[str]]:

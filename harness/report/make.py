@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import shutil
-from dataclasses import dataclass
+import os
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from pacebench.harness.analysis.deviations import noted
+from pacebench.harness.analysis.freeze import analysis_code
 from pacebench.harness.analysis.history import REPORT_EVENT
 from pacebench.harness.analysis.scores import UNRESOLVED
 from pacebench.harness.errors import UserError
 from pacebench.harness.report.data import ReportData
 from pacebench.harness.report.document import Document
+from pacebench.harness.report.embedded import embedded
 from pacebench.harness.report.gather import gather
+from pacebench.harness.report.overview import SUMMARY, summary
+from pacebench.harness.report.paper import write_paper
 from pacebench.harness.report.render import markdown, page
 from pacebench.harness.report.sections.order import document
-from pacebench.harness.store.files import make_folder, storage, write_atomic
+from pacebench.harness.store.files import StorageError, make_folder, storage, write_atomic
 from pacebench.harness.store.ledger import Ledger
 from pacebench.harness.store.load import load_results
 from pacebench.harness.store.study_files import StudyFiles
@@ -42,7 +48,7 @@ class Report:
         return self.folder / "index.html"
 
 
-def report(path: Path | str, out: Path | str | None = None, *, svg: bool = True) -> Report:
+def report(path: Path | str, out: Path | str | None = None) -> Report:
     """Writes the report of a results folder and notes in its ledger that the data were looked at.
 
     The same results give the same tables and figures, byte for byte; only the provenance section
@@ -51,7 +57,6 @@ def report(path: Path | str, out: Path | str | None = None, *, svg: bool = True)
     Args:
         path: The results folder, `results/<study>`, or a packed study.
         out: Where to write; `report` inside it if not given.
-        svg: Whether to write the figures as SVG files too; the page holds them in any case.
 
     Raises:
         UserError: There are no results, or they cannot be analysed.
@@ -67,28 +72,46 @@ def report(path: Path | str, out: Path | str | None = None, *, svg: bool = True)
         raise UserError(f"{root}: no run has finished yet{some}; run the study first.")
     # Noted before it is written: a report that fails half-way has been a look all the same.
     look = sorted({int(counts.min()), int(counts.max())})
-    ledger.append(REPORT_EVENT, runs_known=look, plan=results.manifest.plan_digest)
+    try:
+        ledger.append(
+            REPORT_EVENT,
+            runs_known=look,
+            plan=results.manifest.plan_digest,
+            analysis=analysis_code(),
+            verdicts=noted(data.analysis.comparisons),
+        )
+    except StorageError as error:
+        if out is None:
+            raise
+        said = f"This look at the data is not noted in the study's ledger: {error}"
+        data = replace(data, notes=[*data.notes, said])
     made = document(data)
     folder = StudyFiles(root).folder / FOLDER if out is None else Path(out)
-    write(made, data, folder, svg=svg)
+    write(made, data, folder)
     return Report(folder, data, made)
 
 
-def write(made: Document, data: ReportData, folder: Path, *, svg: bool = True) -> None:
-    """Writes a document's files, replacing those of an earlier report.
+def write(made: Document, data: ReportData, folder: Path) -> None:
+    """Writes a document's files beside those of an earlier report, and then puts them in place.
 
     Raises:
         StorageError: The folder cannot be written.
     """
     make_folder(folder)
-    with storage(folder):
-        for name in ("tables", "figures"):
-            shutil.rmtree(folder / name, ignore_errors=True)
-            (folder / name).mkdir()
+    with storage(folder), TemporaryDirectory(prefix=".new-", dir=folder) as name:
+        new = Path(name)
+        for kind in ("tables", "figures", "paper"):
+            (new / kind).mkdir()
         for table in made.tables():
-            table.write(folder / "tables")
+            table.write(new / "tables")
         for figure in made.figures():
-            figure.write(folder / "figures", svg=svg)
-    write_atomic(folder / "report.md", markdown(made).encode())
-    # The page comes last: whoever finds it finds everything it links to.
-    write_atomic(folder / "index.html", page(made, data.styles, svg=svg).encode())
+            figure.write(new / "figures")
+        write_paper(made, new / "paper")
+        write_atomic(new / "report.md", markdown(made).encode())
+        write_atomic(new / SUMMARY, summary(made, data).encode())
+        write_atomic(new / "index.html", page(made, data.styles, embedded(data)).encode())
+        # All of it is there, so an interruption leaves the old report or the new one.
+        for part in ("tables", "figures", "paper", "report.md", SUMMARY, "index.html"):
+            if os.path.lexists(folder / part):
+                os.rename(folder / part, new / f"old-{part}")
+            os.rename(new / part, folder / part)

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-from matplotlib.colors import to_hex, to_rgb
 
 from pacebench.harness.study.models import Study
 
@@ -85,16 +84,21 @@ class Style:
 
 def styles(study: Study) -> dict[str, Style]:
     """Returns the look of each of a study's curricula by label."""
+    return looks([(entry.shown, entry.name) for entry in study.curricula])
+
+
+def looks(entries: Sequence[tuple[str, str]]) -> dict[str, Style]:
+    """Returns the look of each label, given with its registered name."""
     seen: Counter[str] = Counter()
-    taken = {entry.name for entry in study.curricula}
+    taken = {name for _, name in entries}
     found: dict[str, Style] = {}
-    for i, entry in enumerate(study.curricula):
-        colour, repeat = _colour(entry.name, taken), seen[entry.name]
-        seen[entry.name] += 1
-        found[entry.shown] = Style(
+    for i, (label, name) in enumerate(entries):
+        colour, repeat = _colour(name, taken), seen[name]
+        seen[name] += 1
+        found[label] = Style(
             index=i,
-            label=entry.shown,
-            name=entry.name,
+            label=label,
+            name=name,
             colour=_on_page(colour, repeat, LIGHT_PAGE),
             dark=_on_page(colour, repeat, DARK_PAGE),
             marker=_MARKERS[i % len(_MARKERS)],
@@ -135,6 +139,17 @@ def _moved(rgb: _Colour, share: float, page: str) -> _Colour:
     towards = 0.0 if _luminance(page) > 0.5 else 1.0
     red, green, blue = (c + share * (towards - c) for c in rgb)
     return red, green, blue
+
+
+def to_rgb(colour: str) -> _Colour:
+    """Returns the shares of red, green and blue in `#rrggbb`."""
+    red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
+    return red, green, blue
+
+
+def to_hex(rgb: _Colour) -> str:
+    """Returns a colour as `#rrggbb`."""
+    return "#" + "".join(f"{round(255 * share):02x}" for share in rgb)
 
 
 def _luminance(colour: str) -> float:

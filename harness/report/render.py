@@ -6,55 +6,61 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
-from importlib import resources
+from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from pacebench.harness.report import document as doc
+from pacebench.harness.report.answer import Grid
+from pacebench.harness.report.figure import Figure
+from pacebench.harness.report.figures.page import part
 from pacebench.harness.report.palette import DARK_PAGE, Style
 from pacebench.harness.report.tables import escape_markdown
 
 
-def page(document: doc.Document, styles: Mapping[str, Style], *, svg: bool = True) -> str:
+def page(document: doc.Document, styles: Mapping[str, Style], data: str = "") -> str:
     """Returns the HTML page: no request leaves it, and what users wrote stays text.
 
     Args:
         document: What it says.
         styles: How each curriculum looks.
-        svg: Whether the figures' SVG files are there to be linked.
+        data: What it knows of every run, as JSON.
     """
-    script = _part("script.js")
+    return fill("index.html", **vars(document), styles=styles, data=data, dark_page=DARK_PAGE)
+
+
+def fill(template: str, **values: Any) -> str:
+    """Returns one of the page's templates with its style and script."""
+    script = part("script.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     environment = Environment(
-        loader=FunctionLoader(_part), autoescape=True, undefined=StrictUndefined
+        loader=FunctionLoader(part), autoescape=True, undefined=StrictUndefined
     )
     environment.filters["prose"] = _prose
     environment.filters["kind"] = lambda block: type(block).__name__
-    return environment.get_template("index.html").render(
-        **vars(document),
-        styles=styles,
-        svg=svg,
-        style=_part("style.css"),
+    return environment.get_template(template).render(
+        **values,
+        style=part("style.css") + part("figure.css"),
         script=script,
         # The page runs this one script and no other, whatever a label might smuggle in.
         script_hash=f"sha256-{digest}",
-        dark_page=DARK_PAGE,
     )
 
 
 def _prose(text: str) -> Markup:
-    """Returns text for the page, with what stands between backticks as code."""
+    """Escapes a sentence of ours; what stands between backticks is code."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
-
-
-def _part(name: str) -> str:
-    return (resources.files("pacebench.harness.report") / "page" / name).read_text(encoding="utf-8")
 
 
 def markdown(document: doc.Document) -> str:
     """Returns the report as Markdown, with links to the figures' files."""
     lines = [f"# {escape_markdown(document.title)}", "", escape_markdown(document.question), ""]
+    if document.answer:
+        lines += [f"**{escape_markdown(document.answer)}**", ""]
+    if document.grid is not None and document.grid.rows:
+        lines += [*_grid(document.grid), ""]
+    lines += [line for figure in document.contrasts for line in _figure(figure)]
     facts = [escape_markdown(fact) for fact in document.facts]
     if document.strength:
         facts.insert(0, f"**{document.strength}**")
@@ -64,6 +70,22 @@ def markdown(document: doc.Document) -> str:
         for block in section.blocks:
             lines += [*_lines(block), ""]
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _grid(grid: Grid) -> Iterator[str]:
+    heads = [f"against {grid.control}", *grid.columns]
+    yield "| " + " | ".join(escape_markdown(head) for head in heads) + " |"
+    yield "|" + " --- |" * len(heads)
+    for row in grid.rows:
+        chips = [f"{chip.sign} {chip.word}" if chip else "–" for chip in row.chips]
+        yield "| " + " | ".join([escape_markdown(row.text), *chips]) + " |"
+
+
+def _figure(figure: Figure) -> Iterator[str]:
+    yield f"![{escape_markdown(figure.title)}](figures/{figure.picture})"
+    yield ""
+    yield f"*{escape_markdown(figure.caption)}*"
+    yield ""
 
 
 def _lines(block: doc.Block) -> Iterator[str]:
@@ -91,11 +113,19 @@ def _lines(block: doc.Block) -> Iterator[str]:
                 yield f"{len(table.rows)} rows in [{file}]({file})"
             else:
                 yield table.markdown()
-            if table.caption:
-                yield from ("", escape_markdown(table.caption))
+            for text in (table.caption, table.notes):
+                if text:
+                    yield from ("", escape_markdown(text))
         case doc.Figures(figures):
             for figure in figures:
-                yield f"![{escape_markdown(figure.title)}](figures/{figure.name}.png)"
-                yield ""
-                yield f"*{escape_markdown(figure.caption)}*"
-                yield ""
+                yield from _figure(figure)
+        case doc.Pictures(pictures):
+            yield from (f"- {escape_markdown(f'{p.label}: {p.text}')}" for p in pictures)
+        case doc.Verdicts(grid):
+            yield from _grid(grid)
+        case doc.Link(text, address):
+            yield f"[{escape_markdown(text)}]({address})"
+        case doc.Fold(title, blocks):
+            yield from (f"### {escape_markdown(title)}", "")
+            for inner in blocks:
+                yield from (*_lines(inner), "")

@@ -14,7 +14,7 @@ BACKGROUND = "figure-background"
 ET.register_namespace("", _SVG)
 
 
-# What the page is told of a drawn thing, as attributes of its element: `data-method`, the index of
+# What the page is told of a drawn thing, as attributes of its element: `data-m`, the index of
 # its curriculum, and `data-tip`, what hovering over it says.
 Mark = Mapping[str, str]
 

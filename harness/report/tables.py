@@ -8,12 +8,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
-
-from pacebench.harness.statistics.interval import Interval
+from typing import Any, Protocol
 
 MISSING = "–"
 MINUS = "−"
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 Show = Callable[[Any], str]
 
@@ -65,10 +64,11 @@ class Table:
     Attributes:
         name: Stem of its files, unique in the report.
         title: Short heading.
-        caption: What the columns mean, n, intervals and their coverage.
+        caption: What the columns mean, in two sentences at most.
         columns: The columns.
         rows: Raw values by column key.
         folded: Whether the page hides it behind a click.
+        notes: What a reader may ask further, folded: intervals and their coverage.
         optional: Keys of columns that are left out, with all that belongs to them (`<key>_…`),
             where no row fills them.
     """
@@ -80,6 +80,7 @@ class Table:
     rows: Sequence[Mapping[str, Any]]
     folded: bool = False
     optional: Sequence[str] = ()
+    notes: str = ""
 
     @property
     def kept(self) -> list[Column]:
@@ -100,6 +101,15 @@ class Table:
             [TableCell(shown(c, row.get(c.key)), _sort_key(row.get(c.key)), c) for c in columns]
             for row in self.rows
         ]
+
+    def row_methods(self, place: int) -> list[str]:
+        """Returns the methods that a row is about."""
+        keys = [column.key for column in self.columns if column.kind == "method"]
+        return [str(self.rows[place].get(key)) for key in keys]
+
+    def row_unit(self, place: int) -> int | None:
+        """Returns the number by which the page knows a row's run, if it is one."""
+        return self.rows[place].get("unit")
 
     def write(self, folder: Path) -> None:
         """Writes the CSV and LaTeX files."""
@@ -123,7 +133,7 @@ class Table:
             " & ".join(escape_tex(cell.text) for cell in row) + r" \\" for row in self.cells()
         )
         return (
-            f"% {self.name}: needs \\usepackage{{booktabs}}\n"
+            f"% {self.name}: needs \\usepackage{{booktabs,amssymb}}\n"
             f"\\begin{{tabular}}{{{align}}}\n\\toprule\n{head} \\\\\n\\midrule\n{body}\n"
             f"\\bottomrule\n\\end{{tabular}}\n"
         )
@@ -139,7 +149,19 @@ class Table:
         return "\n".join([head, rule, *rows])
 
 
-def interval_cells(key: str, interval: Interval | None) -> dict[str, Any]:
+class HasEnds(Protocol):
+    """Whatever has two ends."""
+
+    @property
+    def low(self) -> float:
+        """The lower end."""
+
+    @property
+    def high(self) -> float:
+        """The upper end."""
+
+
+def interval_cells(key: str, interval: HasEnds | None) -> dict[str, Any]:
     """Returns an interval as a row holds it for `Column.interval`."""
     ends = (None, None) if interval is None else (interval.low, interval.high)
     return {key: None if interval is None else ends, **dict(zip(_ends(key), ends, strict=True))}
@@ -246,14 +268,43 @@ _TEX = {
     "\u202f": r"\,",
     "‖": r"$\Vert$",
     "ψ": r"$\psi$",
-    "V₋": r"$V_-$",
+    "\0": r"$V_-$",
+    "\n": " ",
+    "\t": " ",
+    "\u00a0": "~",
+    "–": "--",
+    "—": "---",
+    "“": "``",
+    "”": "''",
+    "’": "'",
+    "…": r"\dots{}",
+    "·": r"$\cdot$",
+    "×": r"$\times$",
+    "α": r"$\alpha$",
+    "δ": r"$\delta$",
+    "θ": r"$\theta$",
+    "τ": r"$\tau$",
+    "▲": r"$\blacktriangle$",
+    "▼": r"$\blacktriangledown$",
+    "△": r"$\triangle$",
+    "▽": r"$\triangledown$",
 }
 
 
 def escape_tex(text: str) -> str:
-    """Returns text that LaTeX prints as it stands."""
+    """Returns text that LaTeX prints as it stands; what its fonts lack, by its code point."""
     text = text.replace("V₋", "\0")
-    return "".join(_TEX.get(c, c) for c in text).replace("\0", _TEX["V₋"])
+    return "".join(_TEX.get(c, c) if c in _TEX or _in_fonts(c) else _code(c) for c in text)
+
+
+def _in_fonts(character: str) -> bool:
+    """Says whether LaTeX's first encoding has a character: ASCII and most letters of Latin-1."""
+    latin = "\u00c0" <= character <= "\u00ff" and character not in "ÐÞðþ×÷"
+    return " " <= character <= "~" or latin
+
+
+def _code(character: str) -> str:
+    return f"\\texttt{{U+{ord(character):04X}}}"
 
 
 def escape_markdown(text: str) -> str:
@@ -281,4 +332,7 @@ def _raw(value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, str) and value.startswith(_FORMULA):
+        # A spreadsheet would compute what begins like this; an apostrophe keeps it text.
+        return f"'{value}"
     return f"{value:.9g}" if isinstance(value, float) else str(value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pacebench.harness.analysis.table import SUITE
+from pacebench.harness.analysis.verdicts import plural as plural
 from pacebench.harness.statistics.interval import Interval, level_words, shape_words
 
 _KINDS = {
@@ -29,11 +30,6 @@ def capital(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def plural(number: int, noun: str) -> str:
-    """Returns a number of things: 1 run, 2 runs."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
 def extent(values: Iterable[float]) -> str:
     """Returns the smallest and the largest of some numbers, or the one that they all are."""
     ordered = sorted(set(values))
@@ -44,8 +40,8 @@ def short_count(value: float) -> str:
     """Returns a number of steps in the fewest characters: 250k, 1.5M."""
     for unit, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= unit:
-            return f"{value / unit:.4g}{letter}"
-    return f"{value:.4g}"
+            return f"{value / unit:.4g}{letter}".replace("-", "−")
+    return f"{value:.4g}".replace("-", "−")
 
 
 def slug(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from pydantic import Field
 
@@ -30,34 +31,64 @@ class Limits(Frozen):
     expiry: float = Field(default=EXPIRY, gt=0)
 
 
-class Attempt(Frozen):
+class Job(Frozen):
+    """Something for a worker process to do.
+
+    Attributes:
+        name: Names the job in logs and in the ledger.
+        root: The results folder, on storage that every worker sees.
+        limits: What the job may use.
+    """
+
+    name: str = Field(default_factory=lambda: uuid.uuid4().hex[:12])
+    root: str
+    limits: Limits = Limits()
+
+    @property
+    def log(self) -> str:
+        """The file, under the root, that takes the worker's output during the job."""
+        return f"attempts/{self.name}.log"
+
+    @property
+    def seconds(self) -> float | None:
+        """The time limit."""
+        return self.limits.seconds
+
+
+class Call(Job):
+    """A function to be called in a worker process; it leaves what it finds in files.
+
+    Attributes:
+        function: As `module:function`.
+        arguments: Its keyword arguments.
+    """
+
+    function: str
+    arguments: dict[str, Any]
+
+
+class Attempt(Job):
     """One attempt at a batch: runs of one cell that are trained together.
 
     Attributes:
-        name: Names the attempt in logs and in the ledger.
-        root: The study's results folder, on storage that every worker sees.
         runs: What to train.
         failures: Infrastructure failures of each run so far.
         stale: Leases of these runs that the runner saw expire, so that the worker may follow them
             without watching them as long.
         train: The training function, as `module:function`.
-        limits: What the attempt may use.
         stop_file: Workers stop at the next checkpoint once this file exists.
     """
 
-    name: str = Field(default_factory=lambda: uuid.uuid4().hex[:12])
-    root: str
     runs: tuple[PlannedRun, ...]
     failures: tuple[int, ...]
     stale: tuple[StaleLease, ...] = ()
     train: str = TRAIN
-    limits: Limits = Limits()
     stop_file: str
 
     @property
-    def log(self) -> str:
-        """The file, under the root, that takes the worker's output during the attempt."""
-        return f"attempts/{self.name}.log"
+    def function(self) -> str:
+        """The function that a worker imports before the clock of the time limit starts."""
+        return self.train
 
     @property
     def seconds(self) -> float | None:

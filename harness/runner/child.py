@@ -1,4 +1,4 @@
-"""What runs inside a worker process: reads attempts from the runner, tells it how they ended."""
+"""What runs inside a worker process: reads jobs from the runner, tells it how they ended."""
 
 from __future__ import annotations
 
@@ -15,30 +15,34 @@ import threading
 import traceback
 from pathlib import Path
 
-from pacebench.harness.runner.attempt import Attempt
-from pacebench.harness.runner.worker import execute, find_train
+from pydantic import TypeAdapter
+
+from pacebench.harness.runner.attempt import Attempt, Call
+from pacebench.harness.runner.worker import call, execute, find_function
+
+_JOB: TypeAdapter[Attempt | Call] = TypeAdapter(Attempt | Call)
 
 
 def main(results: int) -> None:
-    """Makes one attempt after another, until the runner closes our standard input."""
+    """Does one job after another, until the runner closes our standard input."""
     _die_with_parent()
     _offer_to_the_kernel()
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    attempts: queue.SimpleQueue[Attempt] = queue.SimpleQueue()
-    threading.Thread(target=_read_attempts, args=(attempts,), daemon=True).start()
+    jobs: queue.SimpleQueue[Attempt | Call] = queue.SimpleQueue()
+    threading.Thread(target=_read_jobs, args=(jobs,), daemon=True).start()
     faulthandler.enable()
     while True:
-        attempt = attempts.get()
-        _limit_memory(attempt.limits.memory)
+        job = jobs.get()
+        _limit_memory(job.limits.memory)
         # The clock of the time limit is that of training: a slow import is no slow method. What is
         # wrong with the import is `execute`'s business.
         with contextlib.suppress(BaseException):
-            find_train(attempt.train)
-        _tell(results, {"started": attempt.name})
+            find_function(job.function)
+        _tell(results, {"started": job.name})
         try:
-            outcome = execute(attempt, stop)
+            outcome = call(job) if isinstance(job, Call) else execute(job, stop)
             with contextlib.suppress(Exception):
                 sys.stdout.flush()
             _tell(results, {"outcome": outcome.model_dump(mode="json")})
@@ -48,9 +52,9 @@ def main(results: int) -> None:
             os._exit(1)
 
 
-def _read_attempts(attempts: queue.SimpleQueue[Attempt]) -> None:
+def _read_jobs(jobs: queue.SimpleQueue[Attempt | Call]) -> None:
     for line in sys.stdin:
-        attempts.put(Attempt.model_validate_json(line))
+        jobs.put(_JOB.validate_json(line))
     # The runner is gone, and nobody would hear of a result: leave the run to its successor.
     os._exit(0)
 
@@ -74,7 +78,7 @@ def _offer_to_the_kernel() -> None:
 
 
 def _die_with_parent() -> None:
-    # Code that holds the interpreter's lock would keep `_read_attempts` from noticing that the
+    # Code that holds the interpreter's lock would keep `_read_jobs` from noticing that the
     # runner is gone; Linux can tell.
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(1, signal.SIGKILL)

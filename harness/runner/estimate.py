@@ -11,6 +11,7 @@ from time import perf_counter
 
 import numpy as np
 
+from pacebench import curricula
 from pacebench.harness.seeding import RunSeed, StudyRole
 from pacebench.harness.study.specs import Cell, CurriculumCell, EvaluationCell, PlannedRun
 
@@ -97,12 +98,15 @@ def _update_seconds(cell: Cell) -> float:
     """Returns the median seconds of one update of the cell's curriculum."""
     from pacebench.harness.training.resolved import ResolvedCell
 
-    curriculum = ResolvedCell.of(cell).curriculum()
+    seed = RunSeed(root=cell.evaluation.root, role=StudyRole.PILOT, index=0)
+    curriculum = ResolvedCell.of(cell).curriculum(seed)
     rng = np.random.default_rng(0)
     threshold = cell.curriculum.threshold or 0.0
     seconds = []
     for _ in range(CALIBRATION_UPDATES):
         contexts = curriculum.sample(20, rng)
-        record = curriculum.update(contexts, threshold + rng.normal(1.0, 0.3, len(contexts)))
-        seconds.append(record.seconds)
+        values = threshold + rng.normal(1.0, 0.3, len(contexts))
+        episodes = curricula.Episodes.standing_in(contexts, values, curriculum.reads)
+        record = curriculum.update(episodes)
+        seconds.append(record.seconds + record.seconds_recording)
     return float(np.median(seconds))

@@ -149,22 +149,28 @@ class WorkerHooks:
     def load(self, seed: RunSeed) -> Checkpoint | None:
         """Returns the latest usable checkpoint; one that is not usable is set aside."""
         run, _ = self._leases[seed]
-        run_id = run.run_id
-        path = self._store.checkpoint_path(run_id)
+        path = self._store.checkpoint_path(run.run_id)
         try:
-            checkpoint = load_checkpoint(path, run_id)
+            checkpoint = load_checkpoint(path, run.run_id)
         except BadCheckpointError as error:
-            aside = make_folder(self._store.root / "quarantine")
-            target = aside / f"{run_id}-{self._attempt.name}-{path.name}"
-            with storage(path):
-                os.rename(path, target)
-            self._store.ledger.append(
-                "quarantine", run=run_id, reason=f"{path.name}: {error}", path=str(target.name)
-            )
+            self.refuse(seed, str(error))
             return None
         if checkpoint is not None:
             self._resumed[seed] = checkpoint.step
         return checkpoint
+
+    def refuse(self, seed: RunSeed, reason: str) -> None:
+        """Sets the checkpoint of a run aside; the run starts afresh."""
+        run_id = self._leases[seed][0].run_id
+        path = self._store.checkpoint_path(run_id)
+        aside = make_folder(self._store.root / "quarantine")
+        target = aside / f"{run_id}-{self._attempt.name}-{path.name}"
+        with storage(path):
+            os.rename(path, target)
+        self._resumed.pop(seed, None)
+        self._store.ledger.append(
+            "quarantine", run=run_id, reason=f"{path.name}: {reason}", path=str(target.name)
+        )
 
     @_timed
     def save(self, seed: RunSeed, checkpoint: Checkpoint) -> None:

@@ -6,13 +6,13 @@ import functools
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pacebench.harness.errors import UserError
-from pacebench.harness.records import Status
+from pacebench.harness.records import Status, common_crash
 from pacebench.harness.runner import logs
 from pacebench.harness.runner.accounts import Accounts
 from pacebench.harness.runner.attempt import TRAIN, Limits
@@ -22,9 +22,11 @@ from pacebench.harness.runner.executors import Executor
 from pacebench.harness.runner.interrupt import Interrupt
 from pacebench.harness.runner.leases import MISSED_BEATS, Leases
 from pacebench.harness.runner.packing import is_batched, pack
+from pacebench.harness.store.provenance import made_by_other_code
+from pacebench.harness.store.runs import StoredRun
 from pacebench.harness.store.store import RunStore
 from pacebench.harness.study.fingerprint import other_code
-from pacebench.harness.study.specs import Cell, PlannedRun
+from pacebench.harness.study.specs import Cell, PlannedRun, by_cell
 
 if TYPE_CHECKING:
     from pacebench.harness.study.expand import Counts
@@ -46,6 +48,8 @@ class RunOptions:
             processes on this machine.
         share: Take runs over that another study in the same folder already has.
         retry_failed: Give runs that failed for want of infrastructure a fresh start.
+        retry_crashed: Give runs that their own code crashed a fresh start, as they get anyhow when
+            that code has changed.
         train: The training function, as `module:function`.
         batched: Says whether seeds of a cell are trained together; asks the learner by default.
         display: Who is told; None for a table in a terminal and lines elsewhere.
@@ -58,6 +62,7 @@ class RunOptions:
     slurm: Mapping[str, Any] = field(default_factory=dict)
     share: bool = True
     retry_failed: bool = False
+    retry_crashed: bool = False
     train: str = TRAIN
     batched: Callable[[Cell], bool] = is_batched
     display: Display | None = None
@@ -76,6 +81,7 @@ class RunSummary:
         seconds: Wall time of the call.
         workers: How many batches could run at a time.
         accounts: Where the workers' time went.
+        broken: One sentence for each cell whose every run crashed with the same exception.
     """
 
     root: Path
@@ -86,6 +92,7 @@ class RunSummary:
     seconds: float
     workers: int
     accounts: Accounts
+    broken: tuple[str, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -119,14 +126,18 @@ def run(
         counts: How many seeds each cell of an adaptive study has so far.
 
     Raises:
-        UserError: The results folder cannot be used, or the executor is not available.
+        UserError: A cell cannot be trained, the results folder cannot be used, or the executor is
+            not available.
     """
     from pacebench.harness.study.expand import expand
+    from pacebench.harness.training.rehearsal import rehearse
 
-    root = Path(results) / study.name
+    root, options = Path(results) / study.name, options or RunOptions()
     plan = study.model_dump(mode="json")
     runs = expand(study, counts)
-    return make_runs(study.name, plan, runs, root, options or RunOptions(), evaluation_hashes(runs))
+    store = RunStore(root)
+    rehearse(run for run in runs if not store.has(run.run_id))
+    return make_runs(study.name, plan, runs, root, options, evaluation_hashes(runs))
 
 
 def make_runs(
@@ -207,6 +218,7 @@ def make_runs(
         seconds=seconds,
         workers=workers,
         accounts=accounts,
+        broken=tuple(_broken(store, runs, statuses)),
     )
     store.ledger.append("interrupt" if interrupt.asked else "end", statuses=summary.statuses)
     return summary
@@ -214,15 +226,12 @@ def make_runs(
 
 def evaluation_hashes(runs: Iterable[PlannedRun]) -> dict[str, str]:
     """Returns the hash of what each cell is evaluated on, by the cell's digest."""
-    from pacebench import envs
     from pacebench.harness.training.evaluation import evaluation_digest
 
     # Cells of one setup mostly share their evaluation.
-    shared = functools.cache(
-        lambda setup, evaluation: evaluation_digest(envs.setup(setup), evaluation)
-    )
+    shared = functools.cache(evaluation_digest)
     cells = {run.cell.digest: run.cell for run in runs}
-    return {name: shared(cell.setup, cell.evaluation) for name, cell in cells.items()}
+    return {name: shared(cell.task, cell.evaluation) for name, cell in cells.items()}
 
 
 def _check(options: RunOptions) -> None:
@@ -252,19 +261,41 @@ def _settled(
             display.say(f"run {run_id} was set aside and will be made again: {reason}.")
     _reconcile(store, good)
     statuses = {run_id: run.status.value for run_id, run in good.items()}
-    if options.retry_failed:
-        again = [k for k, status in statuses.items() if status == Status.INFRASTRUCTURE]
-        for run_id in again:
-            store.reopen(run_id)
-            del statuses[run_id]
-        if again:
-            store.ledger.append("fresh-start", runs=again)
+    again = [run_id for run_id, run in good.items() if _wants_retry(run, options)]
+    for run_id in again:
+        store.reopen(run_id)
+        del statuses[run_id]
+    if again:
+        store.ledger.append("fresh-start", runs=again)
+        display.say(f"{len(again)} failed {'run' if len(again) == 1 else 'runs'} will be retried.")
     if options.share:
         for run_id in ids:
             if run_id not in statuses and (shared := store.share(run_id)) is not None:
                 statuses[run_id] = shared.run.status.value
                 display.say(f"run {run_id} was taken over from {shared.study}.")
     return statuses
+
+
+def _wants_retry(run: StoredRun, options: RunOptions) -> bool:
+    if run.status is Status.INFRASTRUCTURE:
+        return options.retry_failed
+    changed = made_by_other_code(run.record["execution"])
+    return run.status is Status.CRASHED and (options.retry_crashed or changed)
+
+
+def _broken(
+    store: RunStore, runs: Sequence[PlannedRun], statuses: Mapping[str, str]
+) -> Iterator[str]:
+    """Yields a sentence for each cell whose every run crashed with the same exception."""
+    for group in by_cell(runs):
+        ended = [run.run_id for run in group if run.run_id in statuses]
+        if {statuses[run_id] for run_id in ended} != {Status.CRASHED}:
+            continue
+        records = [found.record for run_id in ended if (found := store.read(run_id, files=False))]
+        if common_crash((record["status"], record["reason"]) for record in records):
+            said = "its only run" if len(records) == 1 else f"all {len(records)} runs"
+            where = f"{group[0].label} on {group[0].cell.setup}"
+            yield f"{where} is broken: {said} crashed with {records[0]['reason']}"
 
 
 def _reconcile(store: RunStore, good: Mapping[str, Any]) -> None:

@@ -49,7 +49,7 @@ class LocalExecutor:
         for worker in list(self._busy):
             attempt = worker.attempt
             outcome = worker.check()
-            if outcome is None or attempt is None:
+            if outcome is None or not isinstance(attempt, Attempt):
                 continue
             ended.append(Ended(attempt, outcome))
             self._busy.remove(worker)

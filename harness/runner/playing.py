@@ -42,7 +42,7 @@ class Player:
             arrays: `RunResult.policy`.
             rng: Generator of the policy's noise; without one it acts deterministically.
         """
-        self.setup = envs.setup(cell.setup)
+        self.setup = cell.task
         batch = envs.make_batch(self.setup, 1, 0)
         self._width = int(batch.action_space.shape[0])
         self._rng = rng

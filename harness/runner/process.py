@@ -20,7 +20,7 @@ from pathlib import Path
 import psutil
 
 from pacebench.harness import threads
-from pacebench.harness.runner.attempt import Attempt, AttemptOutcome, Ending
+from pacebench.harness.runner.attempt import Attempt, AttemptOutcome, Call, Ending
 from pacebench.harness.runner.output import WorkerOutput
 
 _START_SECONDS = 300.0
@@ -28,10 +28,10 @@ _LOOK_EVERY = 0.25
 
 
 class WorkerProcess:
-    """A process that makes one attempt after another, and never more than one at a time."""
+    """A process that does one job after another, and never more than one at a time."""
 
     def __init__(self) -> None:
-        self.attempt: Attempt | None = None
+        self.attempt: Attempt | Call | None = None
         self._results, write_end = os.pipe()
         os.set_blocking(self._results, False)
         self._output = WorkerOutput()
@@ -69,7 +69,7 @@ class WorkerProcess:
         """Returns the descriptor that becomes readable when there is something to `check`."""
         return self._results
 
-    def submit(self, attempt: Attempt) -> None:
+    def submit(self, attempt: Attempt | Call) -> None:
         """Starts an attempt; its end is heard of through `check`."""
         assert self.attempt is None
         assert self._process.stdin is not None
@@ -178,16 +178,21 @@ class WorkerProcess:
         return [json.loads(line) for line in lines]
 
 
-def supervise(task_json: str) -> str:
-    """Makes one attempt in a fresh worker process; what Ray and Slurm run on their nodes."""
+def complete(job: Attempt | Call) -> AttemptOutcome:
+    """Does one job in a fresh worker process."""
     process = WorkerProcess()
     try:
-        process.submit(Attempt.model_validate_json(task_json))
+        process.submit(job)
         while (outcome := process.check()) is None:
             process.wait(0.5)
-        return outcome.model_dump_json()
+        return outcome
     finally:
         process.close()
+
+
+def supervise(task_json: str) -> str:
+    """Makes one attempt in a fresh worker process; what Ray and Slurm run on their nodes."""
+    return complete(Attempt.model_validate_json(task_json)).model_dump_json()
 
 
 def _how(code: int) -> str:

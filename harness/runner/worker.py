@@ -11,9 +11,10 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from typing import Any
 
 from pacebench.harness.records import Hooks, RunResult, Status
-from pacebench.harness.runner.attempt import Attempt, AttemptOutcome, Ending
+from pacebench.harness.runner.attempt import Attempt, AttemptOutcome, Call, Ending
 from pacebench.harness.runner.hooks import WorkerHooks
 from pacebench.harness.runner.leases import LeaseLostError
 from pacebench.harness.seeding import RunSeed
@@ -31,11 +32,22 @@ from pacebench.harness.study.specs import Cell
 Train = Callable[[Cell, Sequence[RunSeed], Hooks], list[RunResult]]
 
 
-def find_train(path: str) -> Train:
+def find_function(path: str) -> Callable[..., Any]:
     """Returns the function that `module:function` names."""
     module, _, name = path.partition(":")
-    function: Train = getattr(import_module(module), name)
+    function: Callable[..., Any] = getattr(import_module(module), name)
     return function
+
+
+def call(job: Call) -> AttemptOutcome:
+    """Calls a function, and says whether it returned."""
+    try:
+        find_function(job.function)(**job.arguments)
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the caller is to hear of it
+        traceback.print_exc()
+        ending = Ending.MEMORY if is_out_of_memory(error) else Ending.RAISED
+        return AttemptOutcome(ending=ending, reason=describe(error))
+    return AttemptOutcome(ending=Ending.DONE)
 
 
 def execute(attempt: Attempt, stop: threading.Event | None = None) -> AttemptOutcome:
@@ -49,7 +61,7 @@ def execute(attempt: Attempt, stop: threading.Event | None = None) -> AttemptOut
     hooks = WorkerHooks(attempt, store, stop or threading.Event())
     started = time.perf_counter()
     try:
-        train = find_train(attempt.train)
+        train: Train = find_function(attempt.train)
     except Exception as error:  # noqa: BLE001 - an installation can be broken in any way
         traceback.print_exc()
         reason = f"{attempt.train} cannot be imported: {describe(error)}"

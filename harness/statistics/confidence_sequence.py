@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pacebench.harness.errors import UserError
-from pacebench.harness.statistics.scores import FloatArray
+from pacebench.harness.statistics.scores import BoolArray, FloatArray
 
 NODES = 64
 LARGEST_FRACTION = 0.999  # below 1, so that no single seed can ruin a gambler
@@ -43,7 +43,7 @@ class ConfidenceSequence(NamedTuple):
 
     low: FloatArray
     high: FloatArray
-    contradiction: npt.NDArray[np.bool_]
+    contradiction: BoolArray
 
 
 class Wealth(NamedTuple):

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-import math
+import operator
 from dataclasses import replace
 from functools import cache
 from importlib import resources
@@ -14,11 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from pacebench.harness.statistics.interval import Coverage, Interval
+from pacebench.harness.statistics.interval import SUCCESSES, Coverage, Interval
 from pacebench.harness.statistics.scores import FloatArray
 
 TABLE = "coverage.json"
 LEVEL = 0.95
+# Shares of the extent of both methods' scores: a heap is narrower, two heaps are further apart.
+_TIGHT, _APART = 0.2, 0.5
+# Intervals that miss at most so many times as often as they should say something of another level.
+_NEAR = 3
 
 Row = dict[str, Any]
 
@@ -60,23 +64,68 @@ def classify(values: FloatArray, bounds: tuple[float, float] | None = None) -> s
     return "skewed" if abs(skew) > 0.8 else "gaussian"
 
 
-def lookup(kind: str, estimand: str, runs: int, tasks: int, shape: str) -> Coverage | None:
+def classify_pair(a: FloatArray, b: FloatArray, bounds: tuple[float, float] | None = None) -> str:
+    """Returns the simulated pair of shapes that two methods' scores (runs × tasks) look most like.
+
+    One shape where both have it; else two, of which only a tight heap against two heaps far apart
+    was simulated.
+
+    Args:
+        a: Scores of the first method.
+        b: Scores of the second.
+        bounds: Smallest and largest possible score, if known.
+    """
+    if a.shape[1] == 1:
+        extent = float(max(a.max(), b.max()) - min(a.min(), b.min()))
+        arms = [_heaps(values[:, 0], extent) for values in (a, b)]
+        if "tight" in arms and None not in arms and arms[0] != arms[1]:
+            return " against ".join(map(str, arms))
+    shapes = [classify(values, bounds) for values in (a, b)]
+    return shapes[0] if shapes[0] == shapes[1] else " against ".join(shapes)
+
+
+def _heaps(values: FloatArray, extent: float) -> str | None:
+    """Returns `tight`, or which share of runs is in the larger of two heaps; None if neither.
+
+    Of the simulated shares it is the next above: rarer failures are the less favourable case.
+
+    Args:
+        values: One score per run.
+        extent: Distance between the lowest and the highest score of both methods.
+    """
+    ordered = np.sort(values)
+    if ordered[-1] - ordered[0] <= _TIGHT * extent:
+        return "tight"
+    gaps = np.diff(ordered)
+    if gaps.max() < _APART * extent:
+        return None
+    lower = (int(gaps.argmax()) + 1) / len(values)
+    share = 100 * max(lower, 1 - lower)
+    return str(min((s for s in SUCCESSES if s >= share), default=SUCCESSES[-1]))
+
+
+def lookup(
+    kind: str, estimand: str, runs: int, tasks: int, shape: str, level: float = LEVEL
+) -> Coverage | None:
     """Returns the simulated coverage in the nearest cell that is not more favourable.
 
-    The cell has the most runs not above `runs` and the most tasks not above `tasks`; None where the
-    kind was not simulated, or with fewer runs than any simulated cell.
+    The cell has the most runs not above `runs`, the most tasks not above `tasks`, and the highest
+    level not above `level` and near it. None where no such cell was simulated.
     """
     rows = [row for row in table() if row["kind"] == kind and row["estimand"] == estimand]
     rows = [row for row in rows if row["runs"] <= runs and row["tasks"] <= tasks]
+    rows = [r for r in rows if _NEAR * (1 - level) >= 1 - r["level"] >= 1 - level - 1e-9]
     if not rows:
         return None
-    near = max(rows, key=lambda row: (row["tasks"], row["runs"]))
-    cell = [r for r in rows if (r["runs"], r["tasks"]) == (near["runs"], near["tasks"])]
+    place = operator.itemgetter("tasks", "runs", "level")
+    near = max(map(place, rows))
+    cell = [row for row in rows if place(row) == near]
     match = [row for row in cell if row["shape"] == shape]
     worst = min(cell, key=lambda row: float(row["coverage"]))
     row = match[0] if match else worst
     return Coverage(
         share=row["coverage"],
+        level=row["level"],
         error=row["error"],
         runs=row["runs"],
         tasks=row["tasks"],
@@ -87,22 +136,8 @@ def lookup(kind: str, estimand: str, runs: int, tasks: int, shape: str) -> Cover
     )
 
 
-def at_level(
-    level: float, kind: str, estimand: str, runs: int, tasks: int, *shapes: str
-) -> Coverage | None:
-    """Returns the simulated coverage for the least favourable of some shapes.
-
-    None at levels other than 95 %, at which the simulations were done.
-    """
-    if not math.isclose(level, LEVEL):
-        return None
-    found = [lookup(kind, estimand, runs, tasks, shape) for shape in shapes]
-    known = [item for item in found if item is not None]
-    return min(known, key=lambda item: item.share, default=None)
-
-
-def attach(interval: Interval, *shapes: str) -> Interval:
-    """Returns the interval with its simulated coverage, of the least favourable of the shapes."""
+def attach(interval: Interval, shape: str) -> Interval:
+    """Returns the interval with its simulated coverage for data of a shape."""
     i = interval
-    found = at_level(i.level, i.kind, i.estimand, i.runs, i.tasks, *shapes)
+    found = lookup(i.kind, i.estimand, i.runs, i.tasks, shape, i.level)
     return replace(interval, coverage=found)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from pacebench.harness.statistics.simulation import LEVEL, CoverageCell, cells
+from pacebench.harness.statistics.simulation import CoverageCell, cells
 
 CoverageTable = dict[CoverageCell, list[dict[str, Any]]]
 
@@ -20,7 +20,7 @@ def write(path: Path, table: CoverageTable) -> None:
         for cell in sorted(table, key=lambda cell: order[cell])
         for row in table[cell]
     ]
-    head = json.dumps({"level": LEVEL, "command": "pacebench coverage"})[1:-1]
+    head = json.dumps({"command": "pacebench coverage"})[1:-1]
     lines = ",\n  ".join(rows)
     path.write_text(f'{{{head}, "rows": [\n  {lines}\n]}}\n', encoding="utf-8")
 
@@ -46,17 +46,22 @@ def differences(
     """
     sentences = []
     for cell, rows in fresh:
-        old = {(row["kind"], row["estimand"]): row for row in shipped.get(cell, [])}
+        old = {_key(row): row for row in shipped.get(cell, [])}
         for row in rows:
-            name = f"{row['kind']} of the {row['estimand']} ({cell.shape}, n = {cell.runs}, " + (
-                f"{cell.tasks} tasks)"
+            name = (
+                f"{row['kind']} of the {row['estimand']} at {row['level']:.2%} ({cell.shape}, "
+                f"n = {cell.runs}, {cell.tasks} tasks)"
             )
-            known = old.pop((row["kind"], row["estimand"]), None)
+            known = old.pop(_key(row), None)
             if known is None:
                 sentences.append(f"{name} is not in the table.")
             elif abs(known["coverage"] - row["coverage"]) > 0.002 or known["sets"] != row["sets"]:
                 sentences.append(
                     f"{name} covers {row['coverage']:.2%}, the table says {known['coverage']:.2%}."
                 )
-        sentences += [f"The {kind} of the {est} is no longer simulated." for kind, est in old]
+        sentences += [f"The {kind} of the {est} is no longer simulated." for kind, est, _ in old]
     return sentences
+
+
+def _key(row: dict[str, Any]) -> tuple[str, str, float]:
+    return row["kind"], row["estimand"], row["level"]

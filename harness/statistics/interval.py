@@ -26,12 +26,16 @@ SHAPES = {
     "binary-37": "37 % of runs succeeding and the rest failing",
     "binary-90": "90 % of runs succeeding and the rest failing",
     "fractions": "shares of successes",
+    "tight": "scores in one tight heap",
 }
+# Shares of runs, in per cent, that end in the upper of two heaps in the simulated unequal pairs.
+SUCCESSES = (60, 80, 90, 95)
+SHAPES |= {f"{share}": f"{share} % of runs in one heap and the rest far off" for share in SUCCESSES}
 
 
 def shape_words(shape: str) -> str:
-    """Returns how a simulated shape is called in print."""
-    return SHAPES.get(shape, shape)
+    """Returns how a simulated shape is called in print, or a pair of them."""
+    return " against ".join(SHAPES.get(arm, arm) for arm in shape.split(" against "))
 
 
 def level_words(level: float) -> str:
@@ -49,6 +53,7 @@ class Coverage:
 
     Attributes:
         share: The share of simulated data sets whose interval held the truth.
+        level: The nominal level of the simulated intervals (the largest not above the interval's).
         error: Monte-Carlo standard error of `share`.
         runs: Runs per task in the simulated cell (the largest not above the data's).
         tasks: Tasks in the simulated cell.
@@ -60,6 +65,7 @@ class Coverage:
     """
 
     share: float
+    level: float
     error: float
     runs: int
     tasks: int
@@ -70,8 +76,9 @@ class Coverage:
 
     @property
     def cell(self) -> str:
-        """The simulated cell in words: runs and setups."""
-        return f"n = {self.runs}, {self.tasks} setup{'s' if self.tasks > 1 else ''}"
+        """The simulated cell in words: level, runs and setups."""
+        level = f"{level_words(self.level)} % intervals, "
+        return f"{level}n = {self.runs}, {self.tasks} setup{'s' if self.tasks > 1 else ''}"
 
     def sentence(self) -> str:
         """Returns the phrase that stands beside the interval in print."""
@@ -135,7 +142,7 @@ class Interval:
         """Whether simulations put the coverage clearly below the nominal level."""
         if self.coverage is None:
             return False
-        return self.coverage.share + 2 * self.coverage.error < self.level - 0.02
+        return self.coverage.share + 2 * self.coverage.error < self.coverage.level - 0.02
 
     def to_dict(self) -> dict[str, Any]:
         """Returns plain values, with the coverage phrase and the warning spelled out."""

@@ -105,12 +105,12 @@ def probability_of_improvement(a: Scores, b: Scores, level: float = LEVEL) -> In
     x, y = aligned(a, b)
     effect = improvement.moments(x, y)
     fewer = a if a.runs <= b.runs else b
-    shapes = [coverage.classify(scores.matrix) for scores in (a, b)]
+    shape = coverage.classify_pair(x, y)
     kind, estimand = "logit-brunner-munzel", "improvement"
     if effect.error > 0:
         low, high = improvement.logit_bounds(effect, level)
         value = rliable_adapter.improvement(x, y)
-        return _build(value, low, high, level, kind, estimand, fewer, *shapes)
+        return _build(value, low, high, level, kind, estimand, fewer, shape)
     p = float(effect.estimate)
     if p not in (0.0, 1.0):
         raise RefusedIntervalError(
@@ -118,7 +118,7 @@ def probability_of_improvement(a: Scores, b: Scores, level: float = LEVEL) -> In
             f"probability of improvement has no spread to make an interval from; run more seeds."
         )
     ends = improvement.separated_bounds(p == 1.0, fewer.matrix.size, level)
-    interval = _build(p, *ends, level, kind, estimand, fewer, *shapes)
+    interval = _build(p, *ends, level, kind, estimand, fewer, shape)
     return replace(
         interval, note="no overlap between the runs: exact binomial interval of matched runs"
     )
@@ -140,7 +140,7 @@ def percentile_pair(
     refuse_few_runs(b)
     x, y = aligned(a, b)
     fewer = a if a.runs <= b.runs else b
-    shapes = [coverage.classify(scores.matrix) for scores in (a, b)]
+    shape = coverage.classify_pair(x, y)
     estimates = {
         "difference": float(estimands.mean(x) - estimands.mean(y)),
         "improvement": rliable_adapter.improvement(x, y),
@@ -150,7 +150,7 @@ def percentile_pair(
         ends = bootstrap.quantiles(distribution, bootstrap.percentile_tail(level))
         # Where runs do not overlap every resample wins all pairs, up to rounding: no width.
         if ends[1] - ends[0] > 1e-9 * max(1.0, abs(ends[1])):
-            found[name] = _build(estimates[name], *ends, level, PERCENTILE, name, fewer, *shapes)
+            found[name] = _build(estimates[name], *ends, level, PERCENTILE, name, fewer, shape)
     return found
 
 
@@ -177,7 +177,7 @@ def _build(
     kind: str,
     estimand: str,
     scores: Scores,
-    *shapes: str,
+    shape: str,
 ) -> Interval:
     interval = Interval(
         estimate=float(estimate),
@@ -189,4 +189,4 @@ def _build(
         runs=scores.runs,
         tasks=len(scores.tasks),
     )
-    return coverage.attach(interval, *shapes)
+    return coverage.attach(interval, shape)

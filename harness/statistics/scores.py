@@ -15,6 +15,7 @@ import numpy.typing as npt
 from pacebench.harness.errors import UserError
 
 FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,12 +22,20 @@ from pacebench.harness.statistics import (
     profiles,
     welch,
 )
+from pacebench.harness.statistics.interval import SUCCESSES
 from pacebench.harness.statistics.scores import FloatArray
 
 LEVEL = 0.95
+# Questions that share α are asked at higher levels; differences are simulated at these too.
+LEVELS = (LEVEL, 0.975, 0.99, 0.995)
 RUNS = (3, 5, 10, 20, 50)
 TASKS = (1, 2, 4)
 SHAPES = ("gaussian", "skewed", "bimodal", "binary-37", "binary-90", "fractions")
+# Two arms of different shapes, in the order in which they are subtracted.
+UNEQUAL = (
+    *(f"tight against {share}" for share in SUCCESSES),
+    *(f"{share} against tight" for share in SUCCESSES),
+)
 _BOUNDED = ("binary-37", "binary-90", "fractions")
 _SMOOTH = ("gaussian", "skewed", "bimodal", "fractions")
 _ROOT = 20_250_607
@@ -57,7 +65,7 @@ class CoverageCell(NamedTuple):
 
     def rng(self) -> np.random.Generator:
         """Returns the cell's own generator."""
-        key = (_KEYS[self.group], SHAPES.index(self.shape), self.runs, self.tasks)
+        key = (_KEYS[self.group], (*SHAPES, *UNEQUAL).index(self.shape), self.runs, self.tasks)
         return np.random.default_rng(np.random.SeedSequence(_ROOT, spawn_key=key))
 
 
@@ -84,6 +92,33 @@ def draw(shape: str, sets: int, runs: int, tasks: int, rng: np.random.Generator)
     return np.asarray(_OFFSETS[:tasks] + _SCALES[:tasks] * raw)
 
 
+def draw_pair(
+    shape: str, sets: int, runs: int, tasks: int, rng: np.random.Generator
+) -> tuple[FloatArray, FloatArray]:
+    """Returns data sets of two methods, of one shape or of an unequal pair of them."""
+    if shape not in UNEQUAL:
+        return draw(shape, sets, runs, tasks, rng), draw(shape, sets, runs, tasks, rng)
+    a, b = (_gate(arm, (sets, runs, tasks), rng) for arm in shape.split(" against "))
+    return a, b
+
+
+def _gate(arm: str, size: tuple[int, int, int], rng: np.random.Generator) -> FloatArray:
+    """Runs that find the gate end at 85 ± 1.7, the others at 15 ± 2; a tight arm always does."""
+    found = rng.random(size) < (1.0 if arm == "tight" else float(arm) / 100)
+    noise = rng.standard_normal(size)
+    return np.where(found, 85 + 1.7 * noise, 15 + 2 * noise)
+
+
+def true_difference(shape: str) -> float:
+    """Returns the true difference of the means of `draw_pair`."""
+    if shape not in UNEQUAL:
+        return 0.0
+    a, b = (
+        0.0 if arm == "tight" else 70 * (1 - float(arm) / 100) for arm in shape.split(" against ")
+    )
+    return b - a
+
+
 @cache
 def _population(shape: str, tasks: int) -> FloatArray:
     rng = np.random.default_rng(np.random.SeedSequence(_ROOT, spawn_key=(99,)))
@@ -105,14 +140,22 @@ class Tally:
     """Counts hits of intervals against a truth."""
 
     def __init__(self) -> None:
-        self.rows: dict[tuple[str, str], list[float]] = {}
+        self.rows: dict[tuple[str, str, float], list[float]] = {}
 
-    def add(self, kind: str, estimand: str, low: FloatArray, high: FloatArray, true: float) -> None:
+    def add(
+        self,
+        kind: str,
+        estimand: str,
+        low: FloatArray,
+        high: FloatArray,
+        true: float,
+        level: float = LEVEL,
+    ) -> None:
         """Counts a batch; an interval without width or without ends counts as a miss."""
         low, high = np.atleast_1d(low), np.atleast_1d(high)
         degenerate = ~(high > low)
         hits = (low <= true) & (true <= high) & ~degenerate
-        row = self.rows.setdefault((kind, estimand), [0.0, 0.0, 0.0, 0.0])
+        row = self.rows.setdefault((kind, estimand, level), [0.0, 0.0, 0.0, 0.0])
         row[0] += hits.size
         row[1] += hits.sum()
         row[2] += degenerate.sum()
@@ -120,14 +163,16 @@ class Tally:
 
 
 def _t_group(cell: CoverageCell, sets: int, tally: Tally) -> None:
-    rng = cell.rng()
-    values = draw(cell.shape, sets, cell.runs, cell.tasks, rng)
-    other = draw(cell.shape, sets, cell.runs, cell.tasks, rng)
+    values, other = draw_pair(cell.shape, sets, cell.runs, cell.tasks, cell.rng())
+    moments = welch.difference_moments(values, other)
+    for level in LEVELS:
+        low, high = welch.bounds(moments, level)
+        tally.add("welch-t", "difference", low, high, true_difference(cell.shape), level)
+    if cell.shape in UNEQUAL:
+        return
     true = truth(cell.shape, cell.tasks, "mean")
     low, high = welch.bounds(welch.mean_moments(values), LEVEL)
     tally.add("welch-t", "mean", low, high, true)
-    low, high = welch.bounds(welch.difference_moments(values, other), LEVEL)
-    tally.add("welch-t", "difference", low, high, 0.0)
     if cell.shape in _BOUNDED:
         low, high = bounded.wilson(estimands.mean(values), cell.runs * cell.tasks, LEVEL)
         tally.add("wilson", "success", low, high, true)
@@ -165,7 +210,7 @@ def _improvement_group(cell: CoverageCell, sets: int, tally: Tally) -> None:
     rng = cell.rng()
     true = _true_improvement(cell.shape, cell.tasks)
     for _ in range(0, sets, 500):
-        a, b = _unequal_pair(cell.shape, min(500, sets), cell.runs, cell.tasks, rng)
+        a, b = _apart(cell.shape, min(500, sets), cell.runs, cell.tasks, rng)
         effect = improvement.moments(a, b)
         low, high = improvement.logit_bounds(effect, LEVEL)
         apart = (effect.error == 0) & ((effect.estimate == 0) | (effect.estimate == 1))
@@ -177,11 +222,13 @@ def _improvement_group(cell: CoverageCell, sets: int, tally: Tally) -> None:
         tally.add("logit-brunner-munzel", "improvement", low, high, true)
 
 
-def _unequal_pair(
+def _apart(
     shape: str, sets: int, runs: int, tasks: int, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
-    """Two methods of the same shape, the second clearly worse."""
-    a, b = (draw(shape, sets, runs, tasks, rng) for _ in range(2))
+    """Two methods of the same shape, the second clearly worse; or an unequal pair as it is."""
+    a, b = draw_pair(shape, sets, runs, tasks, rng)
+    if shape in UNEQUAL:
+        return a, b
     if shape in ("binary-37", "binary-90"):
         return a, b * (rng.random(b.shape) < 0.7)
     return a, b - (0.15 if shape == "fractions" else 0.6 * _SCALES[:tasks])
@@ -190,7 +237,7 @@ def _unequal_pair(
 @cache
 def _true_improvement(shape: str, tasks: int) -> float:
     rng = np.random.default_rng(np.random.SeedSequence(_ROOT, spawn_key=(98,)))
-    a, b = _unequal_pair(shape, 1, 2_000_000, tasks, rng)
+    a, b = _apart(shape, 1, 2_000_000, tasks, rng)
     return float(np.mean((a > b) + 0.5 * (a == b)))
 
 
@@ -226,11 +273,11 @@ def _curve_group(cell: CoverageCell, sets: int, tally: Tally) -> None:
 
 
 def _pair_group(cell: CoverageCell, sets: int, tally: Tally) -> None:
-    """Percentile intervals of two methods of the same shape, the second clearly worse."""
+    """Percentile intervals of the pairs of `_apart`."""
     rng = cell.rng()
     true = _true_improvement(cell.shape, cell.tasks)
     tail = bootstrap.percentile_tail(LEVEL)
-    a, b = _unequal_pair(cell.shape, sets, cell.runs, cell.tasks, rng)
+    a, b = _apart(cell.shape, sets, cell.runs, cell.tasks, rng)
     gap = _true_gap(cell.shape, cell.tasks)
     for x, y in zip(a, b, strict=True):
         found = bootstrap.resample_pair(x, y, 1_000, rng)
@@ -240,7 +287,9 @@ def _pair_group(cell: CoverageCell, sets: int, tally: Tally) -> None:
 
 
 def _true_gap(shape: str, tasks: int) -> float:
-    """Returns the true difference of the means of `_unequal_pair`."""
+    """Returns the true difference of the means of `_apart`."""
+    if shape in UNEQUAL:
+        return true_difference(shape)
     if shape in ("binary-37", "binary-90"):
         return 0.3 * truth(shape, tasks, "mean")
     return 0.15 if shape == "fractions" else 0.6 * float(_SCALES[:tasks].mean())
@@ -249,21 +298,21 @@ def _true_gap(shape: str, tasks: int) -> float:
 Group = Callable[[CoverageCell, int, Tally], None]
 # Group → (function, data sets per cell, shapes, numbers of tasks).
 GROUPS: dict[str, tuple[Group, int, tuple[str, ...], tuple[int, ...]]] = {
-    "t": (_t_group, 20_000, SHAPES, TASKS),
+    "t": (_t_group, 20_000, (*SHAPES, *UNEQUAL), TASKS),
     "bounded": (_bounded_group, 4_000, _BOUNDED, TASKS),
     "bootstrap": (_bootstrap_group, 1_200, SHAPES, TASKS),
-    "improvement": (_improvement_group, 5_000, SHAPES, TASKS),
+    "improvement": (_improvement_group, 5_000, (*SHAPES, *UNEQUAL), TASKS),
     "profile": (_profile_group, 4_000, _SMOOTH, TASKS),
     "curve": (_curve_group, 1_200, ("gaussian", "skewed", "bimodal"), (1,)),
-    "pair": (_pair_group, 1_200, SHAPES, TASKS),
+    "pair": (_pair_group, 1_200, (*SHAPES, *UNEQUAL), TASKS),
 }
 
 
 def cells() -> Iterator[CoverageCell]:
-    """Yields every cell of the table."""
+    """Yields every cell of the table; unequal pairs are simulated on one task."""
     for group, (_, _, shapes, tasks) in GROUPS.items():
         for shape in shapes:
-            for number in tasks:
+            for number in (1,) if shape in UNEQUAL else tasks:
                 for runs in RUNS:
                     yield CoverageCell(group, shape, runs, number)
 
@@ -279,12 +328,13 @@ def simulate(cell: CoverageCell, sets: int | None = None) -> list[dict[str, Any]
     tally = Tally()
     function(cell, default if sets is None else sets, tally)
     rows = []
-    for (kind, estimand), (count, hits, degenerate, width) in tally.rows.items():
+    for (kind, estimand, level), (count, hits, degenerate, width) in tally.rows.items():
         share = hits / count
         rows.append(
             {
                 "kind": kind,
                 "estimand": estimand,
+                "level": level,
                 "shape": cell.shape,
                 "runs": cell.runs,
                 "tasks": cell.tasks,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import os
 import platform
 import socket
@@ -33,13 +34,38 @@ def package_versions(packages: tuple[str, ...] = RESULT_PACKAGES) -> dict[str, s
 
 
 @functools.cache
+def sources() -> str:
+    """Returns a hash of our own code that training runs through, committed or not."""
+    home = Path(__file__).resolve().parents[2]
+    rooms = ("curricula", "envs", "harness/learners", "harness/training")
+    files = sorted(path for room in rooms for path in (home / room).rglob("*.py"))
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(f"{path.relative_to(home).as_posix()}\0".encode() + path.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def made_by_other_code(made: Mapping[str, Any]) -> bool:
+    """Says whether the code or the libraries have changed since a record was made.
+
+    Where it does not say what code made it, they count as unchanged.
+    """
+    if "sources" not in made:
+        return False
+    return made["sources"] != sources() or made.get("versions") != package_versions()
+
+
+@functools.cache
 def git_state() -> tuple[str | None, bool | None]:
     """Returns the revision of our source and whether it was changed since; None outside git.
 
+    A repository that merely has an environment with us in it is not ours: it must know this file.
     Changes under results/ do not count: running a study changes them.
     """
-    source = Path(__file__).resolve().parents[2]
-    revision = _git(source, "rev-parse", "HEAD")
+    own = Path(__file__).resolve()
+    source = own.parents[2]
+    known = _git(source, "ls-files", "--error-unmatch", "--", str(own)) is not None
+    revision = _git(source, "rev-parse", "HEAD") if known else None
     if revision is None:
         return None, None
     changes = _git(source, "status", "--porcelain", "-uno", "--", ".", ":!results")
@@ -120,12 +146,13 @@ def hardware_words(made: Mapping[str, Any]) -> str:
 
 
 def provenance() -> dict[str, Any]:
-    """Returns host, versions, git revision and dirty flag, and hardware, as plain JSON."""
+    """Returns host, versions, git revision and dirty flag, sources and hardware, as plain JSON."""
     revision, dirty = git_state()
     return {
         "host": hostname(),
         "versions": dict(package_versions()),
         "revision": revision,
         "dirty": dirty,
+        "sources": sources(),
         "hardware": dict(hardware()),
     }

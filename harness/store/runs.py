@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pydantic import (
     BaseModel,
     ConfigDict,
@@ -20,6 +22,7 @@ from pydantic import (
 )
 from safetensors.numpy import save as save_arrays
 
+from pacebench import envs
 from pacebench.harness.records import RunResult, Status
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.store.checkpoints import NAME as CHECKPOINT
@@ -229,9 +232,25 @@ def read_run(
                 decoded[name] = from_parquet(data, name)
             except (pa.ArrowException, OSError, ValueError, LookupError) as error:
                 raise BadRunError(f"{name} is no table of ours: {error}") from error
+            if name == "updates.parquet":
+                _check_dimensions(decoded[name], record["run"])
     if len({decoded[name].num_rows for name in UPDATE_FILES if name in decoded}) > 1:
         raise BadRunError("updates.parquet and timings.parquet are of different lengths")
     return StoredRun(record["run_id"], record, decoded if tables else {})
+
+
+def _check_dimensions(updates: pa.Table, run: dict[str, Any]) -> None:
+    """Refuses distributions of other dimensions than the contexts of the run's setup."""
+    lengths = {
+        length
+        for name in ("mean", "std")
+        for length in pc.list_value_length(updates[name]).unique().to_pylist()
+    }
+    # A setup that is not installed here may have any.
+    with contextlib.suppress(LookupError, TypeError):
+        lengths.add(envs.setup(str(run["cell"]["setup"])).dim)
+    if len(lengths) > 1 or None in lengths:
+        raise BadRunError("updates.parquet has contexts of other dimensions than the setup")
 
 
 def _parse(text: bytes, run_id: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from pacebench.harness.records import DIAGNOSTIC_COLUMNS, EVALUATION_COLUMNS, UP
 
 # Wall times differ between two runs of the same program, so they live in a file of their own and
 # the rest of an update can be compared byte for byte.
-TIMING_COLUMNS = ("seconds",)
+TIMING_COLUMNS = ("seconds", "seconds_recording")
 
 _ARROW = {
     "int64": pa.int64(),
@@ -53,7 +53,7 @@ _DECLARED = {
 _REQUIRED = {
     "evaluations.parquet": tuple(EVALUATION_COLUMNS),
     "updates.parquet": tuple(UPDATE_COLUMNS),
-    "timings.parquet": TIMING_COLUMNS,
+    "timings.parquet": TIMING_COLUMNS[:1],  # older runs have one clock
     "diagnostics.parquet": tuple(DIAGNOSTIC_COLUMNS),
 }
 # What `load_results` puts before the columns of every run, and what stands in a file of its own.
@@ -163,7 +163,7 @@ def _check_types(found: pa.Schema, name: str) -> None:
         raise ValueError(f"it has no column '{lacking[0]}'")
     more = [column for column in found.names if column not in required]
     # Further columns are a curriculum's own, unless other columns already have their names.
-    refused = RESERVED if name == "updates.parquet" else more
+    refused = RESERVED if name == "updates.parquet" else set(more) - set(declared)
     if odd := [column for column in more if column in refused]:
         raise ValueError(f"it has a column '{odd[0]}'")
     for field in found:

@@ -12,7 +12,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from pacebench import curricula, envs
+from pacebench.envs.from_gymnasium import probe
 from pacebench.harness import learners
+from pacebench.harness.study.construct import make_curriculum
+from pacebench.harness.study.declared import DeclaredSetup
+from pacebench.harness.study.expand import resolve_curriculum
 from pacebench.harness.study.models import (
     CurriculumEntry,
     Evaluation,
@@ -24,10 +28,34 @@ from pacebench.harness.study.models import (
     changed_learner,
 )
 from pacebench.harness.study.yaml_nodes import KeyPath
-from pacebench.registry import UnknownNameError
+from pacebench.registry import UnknownNameError, UserMistakeError
 
 # With fewer pairs the signed-rank test cannot reach the pruner's threshold of 0.1 with a margin.
 _WILCOXON_SEEDS = 5
+
+
+# What training tells of every episode, whatever the learner; a critic adds the rest.
+_ALWAYS_FED = {"contexts", "values", "returns", "discounted_returns", "success", "lengths"}
+_CRITIC_FEEDS = {"start_values", "value_errors"}
+
+
+def unfed(
+    kind: type[curricula.Curriculum], learner: type[learners.Learner], options: dict[str, Any]
+) -> str:
+    """Returns the sentence about what a curriculum needs and a learner cannot do, or nothing."""
+    for ability in sorted(kind.asks(options)):
+        if not getattr(learner.capabilities, ability, False):
+            return (
+                f"'{kind.name}' with these options needs a learner with {ability}, and "
+                f"'{learner.name}' has none; change the options or the learner."
+            )
+    fed = _ALWAYS_FED | (_CRITIC_FEEDS if learner.capabilities.critic else set())
+    if lacking := sorted(kind.reads - fed):
+        return (
+            f"'{kind.name}' reads {', '.join(lacking)} of each episode, which learner "
+            f"'{learner.name}' cannot tell; use a learner with a critic of states."
+        )
+    return ""
 
 
 @dataclass(frozen=True)
@@ -43,31 +71,42 @@ def check_parts(parts: Mapping[str, Any]) -> list[Finding]:
     findings: list[Finding] = []
     entries: Sequence[CurriculumEntry | None] = parts.get("curricula") or ()
     setups: Sequence[str] = parts.get("setups") or ()
-    findings += _curricula(entries, setups)
-    findings += _setups(setups)
+    tasks, found = _tasks(setups, parts.get("declared") or ())
+    findings += [*_curricula(entries, setups, tasks), *found]
+    if "seeds" in parts and setups:
+        for name in parts["seeds"].at_most:
+            if name not in setups:
+                text = "is not among the study's setups; remove it."
+                findings.append(Finding(("seeds", "at_most", name), text))
     if "learner" in parts:
         here: KeyPath = ("learner",)
-        findings += _learner(parts["learner"], here, setups, parts.get("budget"))
+        findings += _learner(parts["learner"], here, tasks, parts.get("budget"))
         for i, entry in enumerate(entries):
-            if entry is not None and entry.learner is not None:
+            if entry is None:
+                continue
+            changed = changed_learner(parts["learner"], entry.learner)
+            if entry.learner is not None:
                 here = ("curricula", i, "learner")
-                changed = changed_learner(parts["learner"], entry.learner)
-                findings += _learner(changed, here, setups, parts.get("budget"))
+                findings += _learner(changed, here, tasks, parts.get("budget"))
+            findings += _fed(entry, changed, ("curricula", i, "name"))
     if "evaluation" in parts and "budget" in parts:
         findings += _evaluation(parts["evaluation"], parts["budget"])
     if "schedule" in parts and parts["schedule"].value_signal == "critic":
-        findings += _critic(setups)
+        findings += _critic(tasks)
     if "statistics" in parts and None not in entries:
         labels = [entry.shown for entry in entries if entry is not None]
         findings += _statistics(parts["statistics"], labels)
         if parts.get("tuning") is not None:
             known = [entry for entry in entries if entry is not None]
             findings += _tuning(parts["tuning"], known, parts.get("budget"))
+            if parts.get("declared"):
+                text = "searches need registered setups; register what the study declares."
+                findings.append(Finding(("tuning",), text))
     return findings
 
 
 def _curricula(
-    entries: Sequence[CurriculumEntry | None], setups: Sequence[str]
+    entries: Sequence[CurriculumEntry | None], setups: Sequence[str], tasks: Sequence[envs.Setup]
 ) -> Iterator[Finding]:
     seen: set[str] = set()
     for i, entry in enumerate(entries):
@@ -78,10 +117,12 @@ def _curricula(
                 ("curricula", i), f"'{entry.shown}' is there already; give this one a 'label:'."
             )
         seen.add(entry.shown)
-        yield from _curriculum(entry, ("curricula", i), setups)
+        yield from _curriculum(entry, ("curricula", i), setups, tasks)
 
 
-def _curriculum(entry: CurriculumEntry, path: KeyPath, setups: Sequence[str]) -> Iterator[Finding]:
+def _curriculum(
+    entry: CurriculumEntry, path: KeyPath, setups: Sequence[str], tasks: Sequence[envs.Setup]
+) -> Iterator[Finding]:
     try:
         kind = curricula.get(entry.name)
     except LookupError as error:
@@ -92,20 +133,27 @@ def _curriculum(entry: CurriculumEntry, path: KeyPath, setups: Sequence[str]) ->
             yield Finding((*path, "per_setup", name), "is not among the study's setups; remove it.")
     places: list[tuple[KeyPath, CurriculumEntry | SetupChange]] = [(path, entry)]
     places += [((*path, "per_setup", name), part) for name, part in entry.per_setup.items()]
-    for place, given in places:
-        yield from _parameters(kind, given, place)
+    found = [mistake for place, given in places for mistake in _parameters(kind, given, place)]
+    yield from found or _construction(entry, path, tasks)
 
 
 def _parameters(
     kind: type[curricula.Curriculum], given: CurriculumEntry | SetupChange, path: KeyPath
 ) -> Iterator[Finding]:
-    known = kind.options()
+    known = [*kind.options(), *(["fit"] if kind.capabilities.needs_gaussian else [])]
     for option in given.options:
         if option not in known:
             yield Finding(
                 (*path, "options", option),
                 f"'{kind.name}' has no such option; it has: {', '.join(known) or 'none'}.",
             )
+    if not kind.capabilities.self_paced:
+        for parameter in ("epsilon", "threshold"):
+            if getattr(given, parameter) is not None:
+                yield Finding(
+                    (*path, parameter),
+                    f"'{kind.name}' does not pace itself and would ignore it; remove it.",
+                )
     limit = kind.requires_epsilon_below
     if limit is not None and given.epsilon is not None and given.epsilon >= limit:
         yield Finding(
@@ -115,29 +163,55 @@ def _parameters(
         )
 
 
-def _setups(setups: Sequence[str]) -> Iterator[Finding]:
-    for i, name in enumerate(setups):
-        if name in setups[:i]:
-            yield Finding(("setups", i), f"'{name}' is there already; remove one.")
+def _construction(
+    entry: CurriculumEntry, path: KeyPath, tasks: Sequence[envs.Setup]
+) -> list[Finding]:
+    """Makes the curriculum on every setup: what only its own code knows is found here."""
+    for task in tasks:
+        place = (*path, "per_setup", task.name) if task.name in entry.per_setup else path
         try:
-            envs.setup(name)
-        except LookupError as error:
-            yield Finding(("setups", i), str(error))
+            make_curriculum(resolve_curriculum(entry, task), task)
+        except UserMistakeError as error:
+            return [Finding(place, str(error))]
+        except Exception as error:  # noqa: BLE001 - an outside package may fail in any way
+            said = f"{type(error).__name__}: {error}"
+            return [Finding(place, f"'{entry.name}' cannot be made on '{task.name}' ({said}).")]
+    return []
+
+
+def _tasks(
+    setups: Sequence[str], declared: Sequence[DeclaredSetup]
+) -> tuple[list[envs.Setup], list[Finding]]:
+    """Returns the setups that can be used, and what is wrong with the others."""
+    tasks: list[envs.Setup] = []
+    findings: list[Finding] = []
+    own = {entry.name: entry for entry in declared}
+    for i, name in enumerate(setups):
+        path: KeyPath = ("setups", i)
+        if name in setups[:i]:
+            findings.append(Finding(path, f"'{name}' is there already; remove one."))
+        if name in own and name in envs.names():
+            findings.append(Finding(path, f"'{name}' is a registered setup; choose another name."))
+        try:
+            if name in own:
+                probe(own[name].setup)
+            tasks.append(own[name].setup if name in own else envs.setup(name))
+        except (LookupError, envs.SetupError) as error:
+            findings.append(Finding(path, str(error)))
+    return tasks, findings
 
 
 def _learner(
-    entry: LearnerEntry, here: KeyPath, setups: Sequence[str], budget: int | None
+    entry: LearnerEntry, here: KeyPath, setups: Sequence[envs.Setup], budget: int | None
 ) -> Iterator[Finding]:
     try:
         kind = learners.get(entry.name)
     except LookupError as error:
         yield Finding((*here, "name"), str(error))
         return
-    for name in setups:
-        if name not in envs.names():
-            continue
+    for setup in setups:
         try:
-            params = kind.Params.model_validate({**kind.defaults(name), **entry.params})
+            params = kind.Params.model_validate({**kind.defaults(setup), **entry.params})
         except ValidationError as error:
             for details in error.errors(include_url=False):
                 path = (*here, "params", *details["loc"])
@@ -147,9 +221,20 @@ def _learner(
         if budget is not None and budget < rollout:
             yield Finding(
                 ("budget",),
-                f"{budget:,} steps are fewer than one rollout of '{entry.name}' on '{name}' "
+                f"{budget:,} steps are fewer than one rollout of '{entry.name}' on '{setup.name}' "
                 f"({rollout:,}); raise the budget.",
             )
+
+
+def _fed(entry: CurriculumEntry, learner: LearnerEntry, path: KeyPath) -> Iterator[Finding]:
+    try:
+        kind, taught = curricula.get(entry.name), learners.get(learner.name)
+    except LookupError:
+        return
+    for options in (entry.options, *(part.options for part in entry.per_setup.values())):
+        if sentence := unfed(kind, taught, options):
+            yield Finding(path, sentence)
+            return
 
 
 def _evaluation(evaluation: Evaluation, budget: int) -> Iterator[Finding]:
@@ -161,13 +246,13 @@ def _evaluation(evaluation: Evaluation, budget: int) -> Iterator[Finding]:
             )
 
 
-def _critic(setups: Sequence[str]) -> Iterator[Finding]:
-    for name in setups:
-        if name in envs.names() and not envs.setup(name).visible:
+def _critic(setups: Sequence[envs.Setup]) -> Iterator[Finding]:
+    for setup in setups:
+        if not setup.visible:
             yield Finding(
                 ("schedule", "value_signal"),
-                f"'critic' needs a visible context, but '{name}' hides it: the critic's value "
-                "would not depend on it; use 'return'.",
+                f"'critic' needs a visible context, but '{setup.name}' hides it: the critic's "
+                "value would not depend on it; use 'return'.",
             )
 
 

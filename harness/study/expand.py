@@ -5,7 +5,7 @@ from __future__ import annotations
 from pacebench import curricula, envs
 from pacebench.harness import learners
 from pacebench.harness.seeding import RunSeed, StudyRole
-from pacebench.harness.study.fingerprint import setup_digest, versions
+from pacebench.harness.study.fingerprint import setup_digest, training_figures, versions
 from pacebench.harness.study.models import CurriculumEntry, Study
 from pacebench.harness.study.specs import (
     Cell,
@@ -35,7 +35,7 @@ def expand(study: Study, counts: Counts | None = None) -> list[PlannedRun]:
         # Every method gets the same seeds.
         seeds = [
             RunSeed(root=study.seeds.root, role=StudyRole.EVALUATE, setup=setup, index=i)
-            for i in range(study.seeds.count)
+            for i in range(study.seeds.most(setup))
         ]
         for entry in study.curricula:
             cell = resolve_cell(study, entry, setup)
@@ -46,13 +46,14 @@ def expand(study: Study, counts: Counts | None = None) -> list[PlannedRun]:
 
 def resolve_cell(study: Study, entry: CurriculumEntry, setup: str) -> Cell:
     """Returns one curriculum on one setup with every default filled in."""
-    chosen = study.learner_of(entry)
+    chosen, task = study.learner_of(entry), study.setup(setup)
     learner = learners.get(chosen.name)
-    params = learner.Params.model_validate({**learner.defaults(setup), **chosen.params})
+    params = learner.Params.model_validate({**learner.defaults(task), **chosen.params})
     return Cell(
-        curriculum=_resolve_curriculum(entry, setup),
+        curriculum=resolve_curriculum(entry, task),
         setup=setup,
-        setup_digest=setup_digest(setup),
+        declared=training_figures(task) if setup in study.declared_names else None,
+        setup_digest=setup_digest(task),
         learner=LearnerCell(name=chosen.name, params=params.model_dump(mode="json")),
         schedule=study.schedule,
         budget=study.budget,
@@ -62,20 +63,23 @@ def resolve_cell(study: Study, entry: CurriculumEntry, setup: str) -> Cell:
             root=study.seeds.root,
             **study.evaluation.model_dump(include=set(EvaluationDetail.model_fields)),
         ),
-        versions=versions(entry.name, setup, chosen.name),
+        versions=versions(entry.name, task, chosen.name),
     )
 
 
-def _resolve_curriculum(entry: CurriculumEntry, setup: str) -> CurriculumCell:
+def resolve_curriculum(entry: CurriculumEntry, setup: envs.Setup) -> CurriculumCell:
+    """Returns a study's curriculum on one setup with every default filled in."""
     kind = curricula.get(entry.name)
-    # A control that ignores ε and V₋ must not get a new run id when they change.
-    paced = kind.capabilities.self_paced
-    given = entry.on(setup)
+    # What ignores ε or V₋ must not get a new run id when they change.
+    said = kind.capabilities
+    given = entry.on(setup.name)
     epsilon = DEFAULT_EPSILON if given.epsilon is None else given.epsilon
-    threshold = envs.setup(setup).threshold if given.threshold is None else given.threshold
+    threshold = setup.threshold if given.threshold is None else given.threshold
+    # What the authors published for the task comes before the curriculum's own defaults.
+    defaults = {name: option.default for name, option in kind.options().items()}
     return CurriculumCell(
         name=entry.name,
-        epsilon=epsilon if paced else None,
-        threshold=threshold if paced else None,
-        options={name: option.default for name, option in kind.options().items()} | given.options,
+        epsilon=epsilon if said.has_budget else None,
+        threshold=threshold if said.self_paced else None,
+        options=defaults | dict(setup.options.get(entry.name, {})) | given.options,
     )

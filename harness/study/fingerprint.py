@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from importlib.metadata import Distribution, distribution, packages_distributions
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from pacebench import curricula, envs
 from pacebench.harness import learners
@@ -23,10 +24,11 @@ from pacebench.registry import UnknownNameError
 OURS = "pacebench"
 # Raised when a change to training or evaluation alters results.
 TRAINING = "1"
-_NOT_TRAINING = ("doc", "source", "success", "anchors", "threshold", "min_return", "max_return")
+_NOT_TRAINING = {"doc", "source", "success", "anchors", "threshold", "min_return", "max_return"}
+_NOT_TRAINING |= {"options", "reference_return"}
 
 
-def versions(curriculum: str, setup: str, learner: str) -> dict[str, str]:
+def versions(curriculum: str, setup: str | envs.Setup, learner: str) -> dict[str, str]:
     """Returns the code of each part that determines a run's result.
 
     Raises:
@@ -34,9 +36,9 @@ def versions(curriculum: str, setup: str, learner: str) -> dict[str, str]:
     """
     paced, taught = curricula.get(curriculum), learners.get(learner)
     return {
-        "curriculum": _code(paced.__module__, paced.result_version),
-        "environment": _code(envs.environment_module(setup), envs.result_version(setup)),
-        "learner": _code(taught.__module__, taught.result_version),
+        "curriculum": _code([paced.__module__], paced.result_version),
+        "environment": _code(envs.environment_modules(setup), envs.result_version(setup)),
+        "learner": _code([taught.__module__], taught.result_version),
         "training": f"{OURS} {TRAINING}",
     }
 
@@ -59,35 +61,43 @@ def _changes(cell: Cell) -> list[str]:
         "training": "",
     }
     try:
-        now = versions(cell.curriculum.name, cell.setup, cell.learner.name)
-    except UnknownNameError as error:
+        now = versions(cell.curriculum.name, cell.task, cell.learner.name)
+    except (UnknownNameError, envs.SetupError) as error:
         return [f"what made these runs is not installed: {error}"]
     found = [
         f"{f'{part} {names[part]}'.strip()} was {cell.versions[part]} and is now {code}"
         for part, code in now.items()
         if cell.versions[part] != code
     ]
-    if cell.setup_digest != setup_digest(cell.setup):
+    if cell.setup_digest != setup_digest(cell.task):
         found.append(f"the figures of setup {cell.setup} have changed")
     return found
 
 
-def setup_digest(name: str) -> str:
-    """Returns the hash of what a setup says about training.
+def training_figures(setup: str | envs.Setup) -> dict[str, Any]:
+    """Returns what a setup says about training.
 
-    Words, anchors and the range of returns do not count; V₋ is a parameter of the curricula that
-    use it.
+    Words, anchors and the range of returns do not count; V₋ and options are parameters of the
+    curricula that use them.
     """
-    said = envs.setup(name).to_dict()
-    return digest({key: value for key, value in said.items() if key not in _NOT_TRAINING})
+    said = envs.setup(setup).to_dict()
+    figures = {key: value for key, value in said.items() if key not in _NOT_TRAINING}
+    if "gymnasium" in figures:
+        # Where copies are stepped changes nothing.
+        figures["gymnasium"]["processes"] = 0
+    return figures
 
 
-def _code(module: str, number: str) -> str:
-    package = module.partition(".")[0]
-    if package == OURS:
-        return f"{OURS} {number}"
+def setup_digest(setup: str | envs.Setup) -> str:
+    """Returns the hash of what a setup says about training."""
+    return digest(training_figures(setup))
+
+
+def _code(modules: Iterable[str], number: str) -> str:
+    packages = dict.fromkeys(module.partition(".")[0] for module in modules)
+    outside = [_outside(package) for package in packages if package != OURS]
     # What it inherits from us may change as well.
-    return f"{_outside(package)}, on {OURS} {number}"
+    return f"{', '.join(outside)}, on {OURS} {number}" if outside else f"{OURS} {number}"
 
 
 @functools.cache

@@ -13,23 +13,28 @@ from pydantic_core import ErrorDetails
 
 from pacebench.harness.errors import UserError
 from pacebench.harness.study.checks import Finding, check_parts
+from pacebench.harness.study.declared import DeclaredSetup, split_setups
 from pacebench.harness.study.models import CurriculumEntry, Study
+from pacebench.harness.study.overrides import Overrides
 from pacebench.harness.study.yaml_nodes import KeyPath, YamlDocument, read_document
 from pacebench.registry import nearest
 
 
-def load_study(path: str | Path) -> Study:
+def load_study(path: str | Path, overrides: Overrides | None = None) -> Study:
     """Reads and validates a study file.
 
     Args:
         path: A YAML file, or the name of a shipped study; see studies/ for examples and
             `pacebench schema` for the format.
+        overrides: What to change in it.
 
     Raises:
         UserError: With one sentence for each mistake in the file.
     """
     path = Path(path)
-    return validate(read_document(path if path.exists() else _shipped(path)))
+    document = read_document(path if path.exists() else _shipped(path))
+    study = validate(document)
+    return validate(overrides.apply(document, study)) if overrides else study
 
 
 def _shipped(path: Path) -> Path:
@@ -50,7 +55,7 @@ def validate(document: YamlDocument) -> Study:
         parts: dict[str, Any] = {name: getattr(study, name) for name in Study.model_fields}
     except ValidationError as error:
         findings += [_explain(details, data) for details in error.errors(include_url=False)]
-        parts = _valid_parts(data)
+        parts = _valid_parts(split_setups(data))
     findings += check_parts(parts)
     if findings or study is None:
         ordered = sorted(findings, key=lambda finding: document.line(finding.path))
@@ -93,12 +98,15 @@ def _valid_curricula(entries: Any) -> list[CurriculumEntry | None]:
 
 def _explain(details: ErrorDetails, data: object) -> Finding:
     """Turns one of pydantic's findings into a key path and a sentence with a remedy."""
-    path = tuple(_path_in(data, details["loc"]))
+    path = tuple(_path_in(data, _as_written(details["loc"], data)))
     kind, value = details["type"], details["input"]
     if kind == "missing":
         return Finding(path, f"is missing; add '{path[-1]}:'.")
     if kind == "extra_forbidden":
         return Finding(path, f"is not a key we know; {nearest(path[-1], _siblings(path))}")
+    if kind == "string_pattern_mismatch" and details["ctx"]["pattern"].startswith("^[^"):
+        text = "is empty" if not value else f"{_shown(value)} has characters that are not shown"
+        return Finding(path, f"{text}; leave control and direction characters out.")
     if kind == "string_pattern_mismatch":
         return Finding(
             path, f"{_shown(value)} cannot be used as a name; use letters, digits, '-' and '_'."
@@ -107,6 +115,14 @@ def _explain(details: ErrorDetails, data: object) -> Finding:
     message = message[:1].lower() + message[1:]
     given = "" if isinstance(value, dict | list | tuple) else f", not {_shown(value)}"
     return Finding(path, f"{message}{given}.")
+
+
+def _as_written(location: tuple[int | str, ...], data: Any) -> tuple[int | str, ...]:
+    """Returns where something stands in the file: declared setups stand among the others."""
+    if len(location) < 2 or location[0] != "declared":
+        return location
+    places = [i for i, entry in enumerate(data["setups"]) if isinstance(entry, Mapping)]
+    return ("setups", places[int(location[1])], *location[2:])
 
 
 def _shown(value: object) -> str:
@@ -134,7 +150,9 @@ def _siblings(path: KeyPath) -> list[str]:
     """Returns the keys that may stand where `path` stands."""
     model: type[BaseModel] = Study
     for key in path[:-1]:
-        if isinstance(key, str) and key in model.model_fields:
+        if key == "setups":
+            model = DeclaredSetup
+        elif isinstance(key, str) and key in model.model_fields:
             model = _model_of(model.model_fields[key].annotation) or model
     return list(model.model_fields)
 

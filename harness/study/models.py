@@ -4,16 +4,29 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    SerializerFunctionWrapHandler,
+    model_serializer,
+    model_validator,
+)
 
+from pacebench import envs
+from pacebench.harness.study.declared import DeclaredSetup, split_setups
 from pacebench.harness.study.specs import EvaluationDetail, Frozen, ScheduleCell, Value
 
 # A study's name is a folder under results/: no separators, no dots in front, nothing to escape by.
 Name = Annotated[
     str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*$", max_length=80)
 ]
-# Labels are shown to people, so they may say anything, on one line.
-Label = Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[^\r\n\t\x00]+$")]
+# What people write may say anything but characters that would act on a terminal or turn its reading
+# direction: controls, line separators and bidirectional marks. A question may have several lines.
+_ACTING = r"\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+Label = Annotated[str, Field(min_length=1, max_length=80, pattern=rf"^[^\u0000-\u001f{_ACTING}]+$")]
+Question = Annotated[
+    str, Field(max_length=2_000, pattern=rf"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f{_ACTING}]+$")
+]
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Steps = Annotated[int, Field(ge=1, le=10**12)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -127,6 +140,11 @@ class Seeds(Frozen):
     start: int | None = Field(None, ge=1, description="Seeds of every cell to begin with.")
     step: int | None = Field(None, ge=1, description="Seeds added at a time (default: `start`).")
     root: Seed = Field(0, description="Root seed; every stream of the study is spawned from it.")
+    at_most: dict[str, Annotated[int, Field(ge=1)]] = Field(
+        default_factory=dict,
+        description="Fewer seeds on setups whose runs cost more, by setup.",
+        exclude_if=lambda limits: not limits,  # plans from before it say nothing of it
+    )
 
     @model_validator(mode="before")
     @classmethod
@@ -149,7 +167,16 @@ class Seeds(Frozen):
             raise ValueError("'start' must not exceed 'max'; lower it")
         if self.start is not None and self.step is None:
             object.__setattr__(self, "step", self.start)
+        for setup, most in self.at_most.items():
+            if not (self.start or 1) <= most <= self.count:
+                raise ValueError(
+                    f"at_most: {setup}: must lie between 'start' and 'max'; it is {most}"
+                )
         return self
+
+    def most(self, setup: str) -> int:
+        """Returns how many seeds a cell of a setup has, or of an adaptive study may have."""
+        return self.at_most.get(setup, self.count)
 
     @property
     def adaptive(self) -> bool:
@@ -239,6 +266,13 @@ class Statistics(Frozen):
             return data
         return {k: v for k, v in data.items() if k not in ("secondary", "looks", "paired")}
 
+    @model_validator(mode="after")
+    def _some_weight(self) -> Statistics:
+        said = self.comparisons
+        if not isinstance(said, str) and said and not any(pair.weight for pair in said):
+            raise ValueError("the weights of the comparisons sum to 0; give one of them a share")
+        return self
+
 
 class Range(Frozen):
     """A searched interval."""
@@ -284,13 +318,13 @@ class Study(Frozen):
     """One question, and everything needed to answer it."""
 
     name: Name = Field(description="Names the folder under results/.")
-    question: str = Field(
-        min_length=1, max_length=2_000, description="What the study is to settle, in a sentence."
-    )
+    question: Question = Field(description="What the study is to settle, in a sentence.")
     curricula: tuple[Annotated[CurriculumEntry, BeforeValidator(_named)], ...] = Field(min_length=1)
     setups: tuple[str, ...] = Field(
-        min_length=1, description="Registered setups: `pacebench list`."
+        min_length=1, description="Registered setups: `pacebench list`, or declared here."
     )
+    # In the file these stand among the setups.
+    declared: tuple[DeclaredSetup, ...] = ()
     learner: Annotated[LearnerEntry, BeforeValidator(_named)] = LearnerEntry()
     seeds: Seeds
     budget: Steps = Field(description="Environment steps per training run.")
@@ -298,6 +332,32 @@ class Study(Frozen):
     schedule: ScheduleCell = ScheduleCell()
     statistics: Statistics = Statistics()
     tuning: Tuning | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _apart(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "declared" in data:
+            raise ValueError("'declared' is not a key we know; declare setups under 'setups'")
+        return split_setups(data)
+
+    @model_serializer(mode="wrap")
+    def _together(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Returns the study as it stands in a file."""
+        data: dict[str, Any] = handler(self)
+        declared = {entry["name"]: entry for entry in data.pop("declared", ())}
+        if declared and "setups" in data:
+            data["setups"] = [declared.get(name, name) for name in data["setups"]]
+        return data
+
+    def setup(self, name: str) -> envs.Setup:
+        """Returns one of the study's setups, declared by it or registered."""
+        declared = {entry.name: entry for entry in self.declared}
+        return declared[name].setup if name in declared else envs.setup(name)
+
+    @property
+    def declared_names(self) -> tuple[str, ...]:
+        """The setups that the study declares itself."""
+        return tuple(entry.name for entry in self.declared)
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -19,6 +19,9 @@ def schema_text() -> str:
     entry = {"$ref": "#/$defs/CurriculumEntry"}
     properties = schema["properties"]
     properties["curricula"]["items"] = {"anyOf": [{"type": "string"}, entry]}
+    # Setups that a study declares stand among the names of the others.
+    declared = properties.pop("declared")["items"]
+    properties["setups"]["items"] = {"anyOf": [{"type": "string"}, declared]}
     learner = {"$ref": "#/$defs/LearnerEntry"}
     properties["learner"] = {"anyOf": [{"type": "string"}, learner], "default": "ppo"}
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"

@@ -36,6 +36,37 @@ STD_FLOOR_RATIO = "std_floor_ratio"
 EPSILON = Range(low=0.005, high=0.24, log=True)
 THRESHOLD = Range(low=0.05, high=0.9)
 
+# Optuna's samplers that propose the same under its versions 4 and 5, whose defaults differ: every
+# option is given by name. Multivariate TPE is not among them, because its kernels changed.
+SAMPLERS: dict[str, dict[str, Any]] = {
+    "TPESampler": {
+        "n_startup_trials": 10,
+        "n_ei_candidates": 24,
+        "multivariate": False,
+        "group": False,
+        "constant_liar": False,
+    },
+    "RandomSampler": {},
+    "CmaEsSampler": {
+        "n_startup_trials": 1,
+        "consider_pruned_trials": False,
+        "use_separable_cma": False,
+        "with_margin": False,
+        "lr_adapt": False,
+    },
+    "NSGAIISampler": {
+        "population_size": 50,
+        "mutation_prob": None,
+        "crossover_prob": 0.9,
+        "swapping_prob": 0.5,
+    },
+}
+# By the study file's name of a pruner: Optuna's, and its options; its steps are tuning seeds.
+PRUNERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "none": ("NopPruner", {}),
+    "wilcoxon": ("WilcoxonPruner", {"p_threshold": 0.1, "n_startup_steps": 4}),
+}
+
 # A value closer to an end of its range than this share of the range is at the boundary.
 BOUNDARY_SHARE = 0.05
 
@@ -44,8 +75,7 @@ def known_parameters(name: str) -> list[str]:
     """Returns what can be searched of a curriculum."""
     kind = curricula.get(name)
     found = list(kind.options())
-    if kind.capabilities.self_paced:
-        found = ["epsilon", "threshold", *found]
+    found = [*_paced(kind), *found]
     if "std_floor" in found:
         found.append(STD_FLOOR_RATIO)
     return found
@@ -62,9 +92,8 @@ def space_of(study: Study, entry: CurriculumEntry, setup: str) -> Space:
     if declared:
         return dict(declared)
     kind = curricula.get(entry.name)
-    space: Space = {}
-    if kind.capabilities.self_paced:
-        space = {"epsilon": EPSILON, "threshold": THRESHOLD}
+    space: Space = {**_paced(kind)}
+    space |= {name: Range(**searched._asdict()) for name, searched in kind.search.items()}
     if "std_floor" in kind.options():
         space[STD_FLOOR_RATIO] = Range(low=1.0, high=30.0, log=True)
     if "updates" in kind.options():
@@ -76,6 +105,13 @@ def space_of(study: Study, entry: CurriculumEntry, setup: str) -> Space:
             f"tuning.space.{entry.shown}."
         )
     return space
+
+
+def _paced(kind: type[curricula.Curriculum]) -> dict[str, Range]:
+    """Returns the parameters of pacing that a curriculum has."""
+    said = kind.capabilities
+    found = {"epsilon": EPSILON} if said.has_budget else {}
+    return {**found, "threshold": THRESHOLD} if said.self_paced else found
 
 
 def policy_updates(study: Study, entry: CurriculumEntry, setup: str) -> int:
@@ -163,12 +199,20 @@ def threshold_of(setup: str, normalised: float) -> float:
 def _ends(setup: str) -> tuple[float, float]:
     """Returns the discounted returns that are 0 and 1 on the scale of V₋."""
     anchors = envs.setup(setup).anchors
-    if anchors is None:
+    ends = () if anchors is None else (anchors.baseline, anchors.reference)
+    known = [end.discounted_return for end in ends if end.discounted_return is not None]
+    if len(known) < 2:
         raise UserError(
-            f"setup '{setup}' has no anchors, so V₋ has no normalised scale; run "
-            f"pacebench anchors {setup} --write."
+            f"setup '{setup}' has no anchors of the discounted return, so V₋ has no normalised "
+            f"scale; run pacebench anchors {setup} --write, or search other parameters."
         )
-    return anchors.baseline.discounted_return, anchors.reference.discounted_return
+    low, high = known
+    if low == high:
+        raise UserError(
+            f"setup '{setup}': baseline and reference have the same discounted return, so "
+            "V₋ has no normalised scale; give the setup a better reference."
+        )
+    return low, high
 
 
 def _std_floor(ratio: float, setup: str) -> dict[str, Any]:
@@ -201,10 +245,6 @@ def at_boundary(space: Space, point: Mapping[str, Any]) -> list[str]:
 
 
 def sampler_names() -> list[str]:
-    """Returns Optuna's samplers that need no more than a seed."""
-    import optuna
-
-    special = {"BaseSampler", "BaseGASampler", "GridSampler", "PartialFixedSampler"}
-    if find_spec("cmaes") is None:
-        special.add("CmaEsSampler")
-    return [n for n in optuna.samplers.__all__ if n.endswith("Sampler") and n not in special]
+    """Returns the samplers that can be used here."""
+    missing = {"CmaEsSampler"} if find_spec("cmaes") is None else set()
+    return [name for name in SAMPLERS if name not in missing]

@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
+from pacebench import envs
 from pacebench.harness.seeding import RunSeed
 
 # What an option of a curriculum or a parameter of a learner may be.
@@ -85,12 +86,21 @@ class ScheduleCell(Frozen):
         min_episodes: Episodes of an update's cohort, or one per copy where there are more copies;
             the update waits until the last of them has ended.
         value_signal: Realised discounted return, or the critic at the initial observation.
+        record_every: Updates between two whose divergences and distance to the target are recorded;
+            0 for none.
     """
 
     every: int = Field(default=1, ge=1)
     warm_up: int = Field(default=0, ge=0)
     min_episodes: int = Field(default=10, ge=1)
     value_signal: ValueSignal = "return"
+    record_every: int = Field(default=1, ge=0)
+
+    @model_serializer(mode="wrap")
+    def _unthinned(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leaves out the usual `record_every`, which cells from before it do not mention."""
+        data: dict[str, Any] = handler(self)
+        return {k: v for k, v in data.items() if k != "record_every" or v != 1}
 
 
 class EvaluationCell(EvaluationDetail):
@@ -112,6 +122,7 @@ class Cell(Frozen):
 
     Attributes:
         setup: The name of the setup.
+        declared: What the setup says about training, if the study declares it itself.
         setup_digest: Hash of what the setup says (distributions, bounds, horizon, …), so that a
             changed setup does not pass for the old one.
         versions: Which code each part is; see `study.fingerprint`.
@@ -119,12 +130,27 @@ class Cell(Frozen):
 
     curriculum: CurriculumCell
     setup: str
+    declared: dict[str, Any] | None = None
     setup_digest: str
     learner: LearnerCell
     schedule: ScheduleCell
     budget: int = Field(ge=1)
     evaluation: EvaluationCell
     versions: dict[str, str]
+
+    @model_serializer(mode="wrap")
+    def _shortened(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leaves out what only cells of declared setups have, so that the ids of others stay."""
+        data: dict[str, Any] = handler(self)
+        return {k: v for k, v in data.items() if k != "declared" or v is not None}
+
+    @property
+    def task(self) -> envs.Setup:
+        """The setup itself; without what does not matter to training if a study declares it."""
+        if self.declared is None:
+            return envs.setup(self.setup)
+        words = {"doc": "", "source": "", "success": "", "threshold": 0.0}
+        return envs.Setup.from_dict({**words, **self.declared})
 
     @cached_property
     def canonical(self) -> str:

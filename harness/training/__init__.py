@@ -7,11 +7,12 @@ Importing this package imports no tensor library; training does.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pacebench.harness.records import Checkpoint, Hooks, NoHooks, RunResult
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.study.specs import Cell
+from pacebench.harness.training.checkpoints import UnusableCheckpointsError
 from pacebench.harness.training.loop import TrainingBatch
 from pacebench.harness.training.resolved import ResolvedCell
 
@@ -43,34 +44,36 @@ def train(cell: Cell, seeds: Sequence[RunSeed], hooks: Hooks | None = None) -> l
         raise ValueError("a seed is given twice.")
     hooks = hooks if hooks is not None else NoHooks()
     resolved = ResolvedCell.of(cell)
+    capable = resolved.learner.capabilities.checkpoints
+    left = {seed: hooks.load(seed) if capable else None for seed in seeds}
     results: dict[RunSeed, RunResult] = {}
     threads = torch.get_num_threads()
     # The order of a sum, and so its rounding, may depend on the number of threads.
     torch.set_num_threads(1)
     try:
-        for group in _groups(resolved, seeds, hooks):
-            if hooks.should_stop():
-                break
-            batch = TrainingBatch(resolved, list(group), list(group.values()), hooks)
+        while left and not hooks.should_stop():
+            group = _next_group(resolved, left)
+            try:
+                batch = TrainingBatch(resolved, group, [left[seed] for seed in group], hooks)
+            except UnusableCheckpointsError as error:
+                for seed, reason in error.reasons.items():
+                    hooks.refuse(seed, reason)
+                    left[seed] = None
+                continue
             results |= {result.seed: result for result in batch.train()}
+            for seed in group:
+                del left[seed]
     finally:
         torch.set_num_threads(threads)
     return [results[seed] for seed in seeds if seed in results]
 
 
-def _groups(
-    resolved: ResolvedCell, seeds: Sequence[RunSeed], hooks: Hooks
-) -> list[dict[RunSeed, Checkpoint | None]]:
-    """Returns the seeds that train together, with their checkpoints: those at the same step.
+def _next_group(resolved: ResolvedCell, left: Mapping[RunSeed, Checkpoint | None]) -> list[RunSeed]:
+    """Returns the seeds that train together next: those that are furthest behind.
 
-    Those furthest behind come first, so that an interruption leaves all seeds closer together.
+    So an interruption leaves all seeds closer together. A learner that cannot train several seeds
+    at once gets one.
     """
-    capabilities = resolved.learner.capabilities
-    groups: dict[tuple[int, int], dict[RunSeed, Checkpoint | None]] = {}
-    for i, seed in enumerate(seeds):
-        checkpoint = hooks.load(seed) if capabilities.checkpoints else None
-        step = checkpoint.step if checkpoint is not None else 0
-        # A learner that cannot train several seeds at once gets each in a group of its own.
-        key = (step, 0 if capabilities.batched_seeds else i)
-        groups.setdefault(key, {})[seed] = checkpoint
-    return [groups[key] for key in sorted(groups)]
+    steps = {seed: 0 if saved is None else saved.step for seed, saved in left.items()}
+    group = [seed for seed, step in steps.items() if step == min(steps.values())]
+    return group if resolved.learner.capabilities.batched_seeds else group[:1]

@@ -8,8 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pacebench.harness.records import EVALUATION_COLUMNS, Checkpoint
+from pacebench.harness.seeding import RunSeed
+from pacebench.harness.training.training_envs import EpisodeLog
 
 _PREFIX = "evaluations/"
+_LOG = "log/"
+
+
+class UnusableCheckpointsError(Exception):
+    """Checkpoints that training cannot go on from.
+
+    Attributes:
+        reasons: What is wrong with each, by its seed.
+    """
+
+    def __init__(self, reasons: dict[RunSeed, str]) -> None:
+        self.reasons = reasons
+        super().__init__("; ".join(reasons.values()))
 
 
 def pack(
@@ -17,10 +32,22 @@ def pack(
     arrays: dict[str, NDArray[Any]],
     evaluations: dict[str, list[Any]],
     state: dict[str, Any],
+    log: EpisodeLog | None = None,
 ) -> Checkpoint:
-    """Returns a checkpoint; recorded episodes go into arrays, since there may be many."""
+    """Returns a checkpoint; recorded episodes go into arrays, since there may be many.
+
+    Args:
+        step: Environment steps done.
+        arrays: The agent's.
+        evaluations: What was evaluated so far.
+        state: All that is JSON.
+        log: What led to the middle of the episodes; None where they are about to restart.
+    """
     texts: dict[str, list[str]] = {}
     stored = dict(arrays)
+    if log is not None:
+        stored |= {_LOG + name: getattr(log, name) for name in ("actions", "contexts", "episodes")}
+        state = {**state, "log": {"streams": log.streams, "in_cohort": log.in_cohort}}
     for name, column in evaluations.items():
         if EVALUATION_COLUMNS[name] == "category":
             texts[name] = sorted(set(column))
@@ -30,14 +57,20 @@ def pack(
     return Checkpoint(step=step, arrays=stored, state={**state, "texts": texts})
 
 
-def unpack(checkpoint: Checkpoint) -> tuple[dict[str, NDArray[Any]], dict[str, list[Any]]]:
-    """Returns the arrays and the recorded episodes of a checkpoint."""
+def unpack(
+    checkpoint: Checkpoint,
+) -> tuple[dict[str, NDArray[Any]], dict[str, list[Any]], EpisodeLog | None]:
+    """Returns the agent's arrays, the recorded episodes and the log of a checkpoint."""
     arrays, evaluations = {}, {}
+    played: dict[str, Any] = {}
     for name, array in checkpoint.arrays.items():
-        if not name.startswith(_PREFIX):
+        kind, _, column = name.partition("/")
+        if kind + "/" == _LOG:
+            played[column] = array
+        elif kind + "/" != _PREFIX:
             arrays[name] = array
-            continue
-        column = name.removeprefix(_PREFIX)
-        texts = checkpoint.state["texts"].get(column)
-        evaluations[column] = array.tolist() if texts is None else [texts[i] for i in array]
-    return arrays, {name: evaluations[name] for name in EVALUATION_COLUMNS}
+        else:
+            texts = checkpoint.state["texts"].get(column)
+            evaluations[column] = array.tolist() if texts is None else [texts[i] for i in array]
+    log = EpisodeLog(**played, **checkpoint.state["log"]) if played else None
+    return arrays, {name: evaluations[name] for name in EVALUATION_COLUMNS}, log

@@ -14,6 +14,7 @@ from pacebench.envs.arrays import Floats
 from pacebench.harness.learners.base import Agents
 from pacebench.harness.records import EVALUATION_COLUMNS
 from pacebench.harness.seeding import RunRole, RunSeed, StudyRole, study_sequence
+from pacebench.harness.study.construct import distributions
 from pacebench.harness.study.specs import EvaluationCell
 from pacebench.harness.training.slices import play_slice
 
@@ -23,14 +24,6 @@ _TARGET, _INITIAL, _EPISODES = 0, 1, 2
 SIDE_CONTEXTS = 20
 # Episodes played at once: bounds the memory of an evaluation, whatever the study asks for.
 MAX_COPIES = 1024
-
-
-def distributions(setup: envs.Setup) -> tuple[curricula.Gaussian, curricula.Gaussian]:
-    """Returns the target and the initial distribution of a setup."""
-    return (
-        curricula.Gaussian(setup.target_mean, setup.target_variance),
-        curricula.Gaussian(setup.initial_mean, setup.initial_variance),
-    )
 
 
 def held_out_contexts(
@@ -51,6 +44,8 @@ def held_out_contexts(
     if distribution == "initial":
         count = min(SIDE_CONTEXTS, count)
     rng = np.random.default_rng(study_sequence(evaluation.root, StudyRole.EPISODES, key))
+    if (drawn := setup.target if distribution == "target" else setup.initial) is not None:
+        return drawn.sample(count, rng)
     return distributions(setup)[key].sample(count, rng)
 
 

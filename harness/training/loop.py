@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import platform
 import resource
-from collections.abc import Sequence
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pacebench.harness.learners.clock import Clock
 from pacebench.harness.records import (
@@ -20,10 +24,10 @@ from pacebench.harness.records import (
     Status,
 )
 from pacebench.harness.seeding import RunSeed
-from pacebench.harness.training.checkpoints import pack, unpack
+from pacebench.harness.training.checkpoints import UnusableCheckpointsError, pack, unpack
 from pacebench.harness.training.evaluation import Evaluator, empty_evaluations
 from pacebench.harness.training.resolved import ResolvedCell
-from pacebench.harness.training.training_envs import TrainingEnvs
+from pacebench.harness.training.training_envs import EpisodeLog, TrainingEnvs
 
 
 class TrainingBatch:
@@ -59,11 +63,9 @@ class TrainingBatch:
         self.earlier: list[dict[str, float]] = [{} for _ in seeds]
         self.iteration = 0
         # Seeds that were evaluated since their copies last restarted: a checkpoint, which holds no
-        # physics, can be written when they restart next.
+        # physics, is smallest when they restart next.
         self.unsaved = [False] * len(seeds)
-        for k, checkpoint in enumerate(checkpoints):
-            if checkpoint is not None:
-                self._restore(k, checkpoint)
+        self._restore({k: c for k, c in enumerate(checkpoints) if c is not None})
 
     @property
     def running(self) -> list[int]:
@@ -105,6 +107,9 @@ class TrainingBatch:
                 self._finish(k, Status.DIVERGED, reason)
         self._update_curricula()
 
+    def _diagnostic_rows(self, k: int) -> NDArray[np.float64]:
+        return np.array(self.diagnostics[k], dtype=np.float64).reshape(-1, len(DIAGNOSTIC_COLUMNS))
+
     def _note_diagnostics(self) -> None:
         """Keeps what the learner tells of its update; learners of other packages may not."""
         if not hasattr(self.agents, "diagnostics"):
@@ -141,8 +146,12 @@ class TrainingBatch:
                 critic = partial(self.agents.values, k)
                 try:
                     scheduler.update(self.iteration, self.env_steps, critic)
+                except (MemoryError, OSError):
+                    raise  # the machine's doing, mostly
                 except Exception as error:  # noqa: BLE001 - one seed's curriculum must not end the others
-                    self._finish(k, Status.CRASHED, f"The curriculum's update failed: {error}")
+                    traceback.print_exc()
+                    said = f"{type(error).__name__}: {error} (in the curriculum's update)"
+                    self._finish(k, Status.CRASHED, said)
 
     def _evaluate(self) -> None:
         """Evaluates the running seeds if this iteration reaches points of the evaluation grid."""
@@ -167,42 +176,99 @@ class TrainingBatch:
                 self._finish(k, Status.DIVERGED, reason)
 
     def _save_checkpoints(self, stopping: bool) -> None:
-        """Saves seeds whose copies are about to restart: after an evaluation, or before a stop."""
+        """Saves seeds whose copies are about to restart after an evaluation; before a stop, all."""
         if not self.resolved.learner.capabilities.checkpoints:
             return
         for k in self.running:
-            scheduler = self.schedulers[k]
-            due = self.unsaved[k] or (stopping and scheduler.wants_restart(self.iteration))
-            if due and not scheduler.collecting:
+            if stopping or (self.unsaved[k] and not self.schedulers[k].collecting):
                 self.hooks.save(self.seeds[k], self._checkpoint(k))
 
     def _checkpoint(self, k: int) -> Checkpoint:
         arrays, state = self.agents.state(k)
+        scheduler = self.schedulers[k]
+        restarts = scheduler.wants_restart(self.iteration) or self.unsaved[k]
+        midway = scheduler.collecting or not restarts
         return pack(
             step=self.env_steps,
-            arrays={**arrays, "diagnostics": np.array(self.diagnostics[k], dtype=np.float64)},
+            arrays={**arrays, "diagnostics": self._diagnostic_rows(k)},
             evaluations=self.evaluations[k],
             state={
                 "iteration": self.iteration,
                 "unsaved": self.unsaved[k],
                 "agent": state,
-                "scheduler": self.schedulers[k].state(),
+                "scheduler": scheduler.state(),
                 "streams": [rng.bit_generator.state for rng in self.envs.streams(k)],
+                "obs": self.envs.obs[k].tolist() if midway else None,
                 "timings": self._timings(k),
             },
+            log=self.envs.log(k) if midway else None,
         )
 
-    def _restore(self, k: int, checkpoint: Checkpoint) -> None:
-        arrays, self.evaluations[k] = unpack(checkpoint)
-        self.diagnostics[k] = arrays.pop("diagnostics", np.zeros(0)).tolist()
+    def _restore(self, checkpoints: Mapping[int, Checkpoint]) -> None:
+        """Goes on from checkpoints.
+
+        Raises:
+            UnusableCheckpointsError: Some are not what a run of this cell can have left behind.
+        """
+        logs: dict[int, EpisodeLog] = {}
+        for k, checkpoint in checkpoints.items():
+            with self._blamed(k):
+                arrays, self.evaluations[k], log = unpack(checkpoint)
+                # Not every learner can tell everything: here alone NaN is in order.
+                rows = arrays.pop("diagnostics", np.zeros((0, len(DIAGNOSTIC_COLUMNS))))
+                _check(rows.shape[1:] == (len(DIAGNOSTIC_COLUMNS),), "its diagnostics")
+                self.diagnostics[k] = rows.tolist()
+                if log is not None:
+                    self.envs.check_log(log)
+                    logs[k] = log
+                _check(len({len(c) for c in self.evaluations[k].values()}) == 1, "its evaluations")
+                numbers = (a for name, a in checkpoint.arrays.items() if name != "diagnostics")
+                _check(all(np.isfinite(a).all() for a in numbers), "a number")
+                self._restore_agent(k, arrays, checkpoint)
+        if logs:
+            with self._blamed(*logs):
+                self.envs.replay(logs)
+        for k, checkpoint in checkpoints.items():
+            with self._blamed(k):
+                self._restore_scheduler(k, checkpoint.state, logs.get(k))
+
+    def _restore_agent(self, k: int, arrays: dict[str, Any], checkpoint: Checkpoint) -> None:
         state = checkpoint.state
         self.iteration = int(state["iteration"])
+        _check(0 < self.iteration < self.resolved.iterations, "its iteration")
+        _check(checkpoint.step == self.env_steps, "its step")
         self.unsaved[k] = bool(state["unsaved"])
         self.agents.load_state(k, arrays, state["agent"])
-        self.schedulers[k].load_state(state["scheduler"])
-        for rng, saved in zip(self.envs.streams(k), state["streams"], strict=True):
+        found, rest = self.agents.state(k)
+        _check(_described(found) == _described(arrays), "the agent's arrays")
+        _check(_plain(rest) == state["agent"], "the agent's state")
+        self.earlier[k] = {str(name): float(s) for name, s in state["timings"].items()}
+
+    def _restore_scheduler(self, k: int, state: dict[str, Any], log: EpisodeLog | None) -> None:
+        scheduler, streams = self.schedulers[k], self.envs.streams(k)
+        scheduler.load_state(state["scheduler"])
+        _check(_plain(scheduler.state()) == state["scheduler"], "the curriculum's state")
+        _check(len({len(column) for column in scheduler.rows.values()}) <= 1, "its updates")
+        if log is not None:
+            scheduler.collecting = log.in_cohort
+            _check(self.envs.obs[k].tolist() == state["obs"], "where its episodes led")
+            _check(state["streams"] == [r.bit_generator.state for r in streams], "its streams")
+        for rng, saved in zip(streams, state["streams"], strict=True):
             rng.bit_generator.state = saved
-        self.earlier[k] = dict(state["timings"])
+
+    @contextlib.contextmanager
+    def _blamed(self, *rows: int) -> Iterator[None]:
+        """Says of whatever goes wrong inside the block that these seeds' checkpoints are at fault.
+
+        What is in a file may be anything, and so may be what it makes of the code that reads it.
+        """
+        try:
+            yield
+        except (MemoryError, OSError):
+            raise
+        except Exception as error:
+            reason = f"it cannot be gone on from ({type(error).__name__}: {error})"
+            raise UnusableCheckpointsError({self.seeds[k]: reason for k in rows}) from error
 
     def _timings(self, k: int) -> dict[str, float]:
         """Returns the seed's share of the batch's time, with what it took before a resumption."""
@@ -230,6 +296,20 @@ class TrainingBatch:
         )
         self.results[k] = result
         self.hooks.finished(result)
+
+
+def _check(right: bool, what: str) -> None:
+    if not right:
+        raise ValueError(f"{what} cannot be right")
+
+
+def _described(arrays: Mapping[str, NDArray[Any]]) -> dict[str, tuple[str, tuple[int, ...], bytes]]:
+    return {name: (str(a.dtype), a.shape, a.tobytes()) for name, a in arrays.items()}
+
+
+def _plain(state: dict[str, Any]) -> Any:
+    """Returns a state as it is after it was written and read."""
+    return json.loads(json.dumps(state))
 
 
 def _machine_facts(batch_size: int) -> dict[str, Any]:

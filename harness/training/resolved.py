@@ -11,8 +11,9 @@ from pacebench import curricula, envs
 from pacebench.harness import learners
 from pacebench.harness.errors import UserError
 from pacebench.harness.seeding import RunRole, RunSeed
+from pacebench.harness.study.checks import unfed
+from pacebench.harness.study.construct import make_curriculum
 from pacebench.harness.study.specs import Cell
-from pacebench.harness.training.evaluation import distributions
 from pacebench.harness.training.scheduler import CurriculumScheduler
 
 
@@ -47,9 +48,10 @@ class ResolvedCell:
 
         Raises:
             UserError: The value signal is `critic`, but the learner has no critic of states, or
-                the critic cannot see the context.
+                the critic cannot see the context; or the curriculum reads what the learner cannot
+                tell of an episode.
         """
-        setup = envs.setup(cell.setup)
+        setup = cell.task
         learner = learners.get(cell.learner.name)
         params = learner.Params.model_validate(cell.learner.params)
         if cell.schedule.value_signal == "critic":
@@ -63,6 +65,9 @@ class ResolvedCell:
                     f"learner '{cell.learner.name}' has no critic of states; use value_signal "
                     "'return'."
                 )
+        chosen = cell.curriculum
+        if sentence := unfed(curricula.get(chosen.name), learner, chosen.options):
+            raise UserError(sentence)
         rollout = learner.rollout_steps(params)
         steps = sorted({*cell.evaluation.steps, cell.budget})
         return cls(
@@ -76,21 +81,16 @@ class ResolvedCell:
             grid=tuple((step, -(-step // rollout)) for step in steps),
         )
 
-    def curriculum(self) -> curricula.Curriculum:
-        """Returns a fresh curriculum of the cell."""
-        target, initial = distributions(self.setup)
-        chosen = self.cell.curriculum
-        given = {"epsilon": chosen.epsilon, "threshold": chosen.threshold}
-        return curricula.make(
-            chosen.name,
-            target=target,
-            initial=initial,
-            bounds=(np.array(self.setup.lower), np.array(self.setup.upper)),
-            **{name: value for name, value in given.items() if value is not None},
-            **chosen.options,
+    def curriculum(self, seed: RunSeed) -> curricula.Curriculum:
+        """Returns a fresh curriculum of the cell; whatever its updates draw is the seed's own."""
+        return make_curriculum(
+            self.cell.curriculum,
+            self.setup,
+            seed=int(seed.sequence(RunRole.CURRICULUM, 0).generate_state(1, np.uint64)[0]),
+            record_every=self.cell.schedule.record_every,
         )
 
     def scheduler(self, seed: RunSeed) -> CurriculumScheduler:
         """Returns the scheduler of one seed, with a fresh curriculum."""
         rng = seed.generator(RunRole.CURRICULUM)
-        return CurriculumScheduler(self.curriculum(), rng, self.cell.schedule, self.copies)
+        return CurriculumScheduler(self.curriculum(seed), rng, self.cell.schedule, self.copies)

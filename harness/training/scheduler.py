@@ -15,7 +15,7 @@ moves, gives the learner the same kind of data.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,9 @@ from pacebench.harness.study.specs import ScheduleCell
 
 Critic = Callable[[Floats], Floats]
 
+# What the environments alone tell of a finished episode.
+MEASURED = ("returns", "discounted_returns", "success", "lengths")
+
 
 class Cohort:
     """The first K episodes started since it was opened.
@@ -34,14 +37,14 @@ class Cohort:
     Attributes:
         size: K.
         contexts: Their contexts (K, d).
-        values: Their values (K,).
+        columns: What else is measured of each, by its name in `curricula.Episodes`, (K,).
         left_out: Episodes outside of any cohort that ended since the last update.
     """
 
     def __init__(self, size: int, dim: int) -> None:
         self.size = size
         self.contexts = np.zeros((size, dim))
-        self.values = np.zeros(size)
+        self.columns = {name: np.zeros(size) for name in MEASURED}
         self.left_out = 0
         self._ended = np.zeros(size, dtype=np.bool_)
         # Closed until `open` is called: a full cohort takes in no further episode.
@@ -59,18 +62,33 @@ class Cohort:
         self._started += 1
         return self._started - 1
 
-    def end(self, slot: int, context: NDArray[np.floating], value: float) -> None:
-        """Notes the end of an episode."""
+    def end(
+        self,
+        slot: int,
+        context: NDArray[np.floating],
+        discounted_return: float,
+        **measured: float,
+    ) -> None:
+        """Notes the end of an episode, and whatever else of `MEASURED` is known of it."""
         if slot < 0:
             self.left_out += 1
             return
-        self.contexts[slot], self.values[slot] = context, value
+        self.contexts[slot] = context
+        for name, value in {"discounted_returns": discounted_return, **measured}.items():
+            self.columns[name][slot] = value
         self._ended[slot] = True
 
     @property
     def complete(self) -> bool:
         """Whether all of the episodes have ended."""
         return bool(self._ended.all())
+
+    def episodes(self, reads: Collection[str], **more: Floats) -> curricula.Episodes:
+        """Returns what is to be read of the episodes, in the order in which they started."""
+        # Copies: the next cohort is written into the same arrays, and a curriculum may keep these.
+        columns = {k: v for k, v in self.columns.items() if k in reads} | more
+        kept: dict[str, Any] = {k: v.copy() for k, v in columns.items()}
+        return curricula.Episodes(contexts=self.contexts.copy(), **kept)
 
 
 class CurriculumScheduler:
@@ -93,8 +111,10 @@ class CurriculumScheduler:
     ) -> None:
         self.curriculum, self.rng, self.schedule = curriculum, rng, schedule
         self.cohort = Cohort(max(schedule.min_episodes, copies), curriculum.dim)
-        # First observations of the cohort's episodes, where a critic may be asked for their values.
-        self._first_obs: list[Floats] = [np.zeros(0)] * self.cohort.size
+        # Observations of the cohort's episodes that a critic may be asked about: the first of each,
+        # or where the curriculum reads the errors of the values, all of them.
+        self.follows = "value_errors" in curriculum.reads
+        self._observed: list[list[Floats]] = [[] for _ in range(self.cohort.size)]
         self.collecting = False
         # Policy updates done at the last curriculum update; before the first, those of the warm-up.
         self._anchor = schedule.warm_up
@@ -117,8 +137,13 @@ class CurriculumScheduler:
         """Notes the start of an episode; returns its number in the cohort, −1 outside of any."""
         slot = self.cohort.begin()
         if slot >= 0:
-            self._first_obs[slot] = obs.copy()
+            self._observed[slot] = [obs.copy()]
         return slot
+
+    def follow(self, slot: int, obs: Floats) -> None:
+        """Notes a further observation of an episode."""
+        if slot >= 0:
+            self._observed[slot].append(obs.copy())
 
     @property
     def complete(self) -> bool:
@@ -127,18 +152,27 @@ class CurriculumScheduler:
 
     def update(self, policy_updates: int, env_steps: int, critic: Critic) -> None:
         """Gives the cohort to the curriculum and keeps the record."""
-        cohort = self.cohort
-        by_return = self.schedule.value_signal == "return"
-        values = cohort.values if by_return else critic(np.stack(self._first_obs))
-        record = self.curriculum.update(cohort.contexts, values)
+        cohort, reads = self.cohort, self.curriculum.reads
+        signal = cohort.columns["discounted_returns"]
+        if self.schedule.value_signal == "critic" or "start_values" in reads:
+            start_values = critic(np.stack([observed[0] for observed in self._observed]))
+            if self.schedule.value_signal == "critic":
+                signal = start_values
+        more = {"values": signal}
+        if "start_values" in reads:
+            more["start_values"] = start_values
+        if self.follows:
+            more["value_errors"] = self._value_errors(critic)
+        record = self.curriculum.update(cohort.episodes(reads, **more))
         theta = getattr(self.curriculum, "theta", None)
+        mean, std = curricula.moments(self.curriculum.distribution)
         row: dict[str, Any] = {
             "iteration": policy_updates,
             "env_steps": env_steps,
             "episodes": cohort.size,
             "discarded": cohort.left_out,
-            "mean": self.curriculum.distribution.mean.tolist(),
-            "std": self.curriculum.distribution.std.tolist(),
+            "mean": mean.tolist(),
+            "std": std.tolist(),
             "theta": None if theta is None else np.asarray(theta).tolist(),
             **record.to_dict(),
         }
@@ -147,6 +181,18 @@ class CurriculumScheduler:
         self._anchor = policy_updates
         self.collecting = False
         cohort.left_out = 0
+
+    def _value_errors(self, critic: Critic) -> Floats:
+        """Returns the mean of max(0, R − V(s)) over each episode, R the best return known there."""
+        best = np.maximum(
+            self.cohort.columns["discounted_returns"],
+            self.curriculum.best_returns(self.cohort.contexts),
+        )
+        lengths = [len(observed) for observed in self._observed]
+        values = critic(np.concatenate([np.stack(observed) for observed in self._observed]))
+        errors = np.maximum(0.0, np.repeat(best, lengths) - values)
+        ends = np.cumsum(lengths)
+        return np.add.reduceat(errors, np.concatenate([[0], ends[:-1]])) / lengths
 
     def state(self) -> dict[str, Any]:
         """Returns what the future depends on, between two cohorts, as JSON-able values."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,33 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from pacebench import envs
-from pacebench.envs.arrays import Floats
+from pacebench.envs.arrays import Bools, Floats
 from pacebench.harness.learners.base import EnvStep
 from pacebench.harness.seeding import RunRole, RunSeed
 from pacebench.harness.training.non_finite import zero_non_finite
 from pacebench.harness.training.scheduler import CurriculumScheduler
+
+
+@dataclass(frozen=True)
+class EpisodeLog:
+    """What the copies of one seed have done since they last restarted together.
+
+    Physics engines cannot all save their state, so a checkpoint in the middle of episodes holds
+    what led there, and playing it again leads there again.
+
+    Attributes:
+        actions: (steps, n, action).
+        contexts: Those of every copy's episodes in their order, copy after copy, (episodes, d).
+        episodes: How many of them are each copy's, (n,).
+        streams: States of the copies' generators when they restarted.
+        in_cohort: Whether the cohort that began with the restart is still under way.
+    """
+
+    actions: NDArray[np.floating]
+    contexts: Floats
+    episodes: NDArray[np.int64]
+    streams: Sequence[Mapping[str, Any]]
+    in_cohort: bool
 
 
 class TrainingEnvs:
@@ -45,10 +68,17 @@ class TrainingEnvs:
         self.obs: Floats = np.zeros((*self._shape, *self.observation_space.shape))
         self.restarted: list[int] = []
         self.broken: dict[int, str] = {}
-        self._return = np.zeros(total)
+        self._return, self._undiscounted, self._length = np.zeros((3, total))
         self._discount = np.ones(total)
         # Number of each copy's running episode within its cohort; −1 outside of any.
         self._slot = np.full(total, -1)
+        # The log of all seeds: actions (S, n, action) since the earliest restart, the first step of
+        # each seed in it, and what belongs to its restart.
+        self._actions: list[NDArray[np.floating]] = []
+        self._first = [0] * len(seeds)
+        self._contexts: list[list[Floats]] = [[] for _ in range(total)]
+        self._restart_streams: list[Sequence[Mapping[str, Any]]] = [[] for _ in seeds]
+        self._replayed: list[list[Floats]] | None = None
 
     def streams(self, k: int) -> list[np.random.Generator]:
         """Returns the generators of the copies of the seed at position k."""
@@ -61,19 +91,31 @@ class TrainingEnvs:
             return
         n = self.copies
         chosen = np.concatenate([np.arange(k * n, (k + 1) * n) for k in rows])
+        for k in rows:
+            self._first[k] = len(self._actions)
+            self._restart_streams[k] = [rng.bit_generator.state for rng in self.streams(k)]
+        for i in chosen.tolist():
+            self._contexts[i] = []
+        if needless := min(self._first):
+            del self._actions[:needless]
+            self._first = [first - needless for first in self._first]
         self.obs[rows] = self.env.reset(indices=chosen).reshape(len(rows), n, -1)
         self._start(chosen)
 
     def step(self, actions: NDArray[Any]) -> EnvStep:
         """Steps all copies with actions (S, n, …); finished ones begin anew by themselves."""
+        self._actions.append(actions.copy())
         obs, reward, terminated, truncated, info = self.env.step(
             actions.reshape(-1, *actions.shape[2:])
         )
         final_obs = info["final_obs"]
         self._return += self._discount * reward
         self._discount *= self.setup.gamma
-        ended = np.flatnonzero(terminated | truncated)
-        self._finish(ended, info["context"])
+        self._undiscounted += reward
+        self._length += 1
+        done = terminated | truncated
+        ended = np.flatnonzero(done)
+        self._finish(ended, info["context"], info["success"])
         seen = [("observation", obs), ("reward", reward)]
         if len(ended):
             seen.append(("observation", final_obs))
@@ -85,6 +127,7 @@ class TrainingEnvs:
                 )
         shape = self._shape
         self.obs = obs.reshape(*shape, -1)
+        self._follow(~done)
         self._start(ended)
         return EnvStep(
             self.obs,
@@ -96,18 +139,103 @@ class TrainingEnvs:
 
     def _draw(self, indices: NDArray[np.intp]) -> Floats:
         """Gives finished copies their next contexts: the batch's context source."""
-        owners = indices // self.copies
-        return np.concatenate(
-            [self.schedulers[k].draw(int(m)) for k, m in enumerate(np.bincount(owners)) if m]
+        if self._replayed is not None:
+            # Copies that are only there to be stepped along have no contexts left, or none yet.
+            idle = np.array(self.setup.initial_mean)
+            drawn = np.stack([q.pop(0) if (q := self._replayed[i]) else idle for i in indices])
+        else:
+            owners = indices // self.copies
+            drawn = np.concatenate(
+                [self.schedulers[k].draw(int(m)) for k, m in enumerate(np.bincount(owners)) if m]
+            )
+        for i, context in zip(indices.tolist(), drawn, strict=True):
+            self._contexts[i].append(context)
+        return drawn
+
+    def log(self, k: int) -> EpisodeLog:
+        """Returns what led the copies of the seed at position k to where they are."""
+        n, done = self.copies, self._actions[self._first[k] :]
+        played = self._contexts[k * n : (k + 1) * n]
+        return EpisodeLog(
+            actions=np.stack([actions[k] for actions in done]),
+            contexts=np.concatenate([np.stack(own) for own in played]),
+            episodes=np.array([len(own) for own in played]),
+            streams=self._restart_streams[k],
+            in_cohort=self.schedulers[k].collecting,
         )
+
+    def check_log(self, log: EpisodeLog) -> None:
+        """Refuses a log that copies of this setup cannot have left.
+
+        Raises:
+            ValueError: It is one.
+        """
+        n, (steps, *shape) = self.copies, log.actions.shape
+        whole = (
+            steps > 0
+            and shape == [n, *(self.action_space.shape or ())]
+            and log.episodes.shape == (n,)
+            and log.episodes.min() > 0
+            and log.contexts.shape == (log.episodes.sum(), self.setup.dim)
+            and len(log.streams) == n
+        )
+        if not whole:
+            raise ValueError("its log of actions cannot be right")
+
+    def replay(self, logs: Mapping[int, EpisodeLog]) -> None:
+        """Leads the copies of some seeds, by position, to where their logs end, all together.
+
+        Their cohorts are filled again on the way. The copies of the other seeds must be restarted
+        afterwards, and what their schedulers and streams went through must be set right.
+        """
+        seeds, n = self._shape
+        longest = max(len(log.actions) for log in logs.values())
+        kind = next(iter(logs.values())).actions.dtype
+        queues: list[list[Floats]] = [[] for _ in range(seeds * n)]
+        self._replayed = queues
+        self.restart([k for k in range(seeds) if k not in logs])
+        for t in range(longest):
+            beginning = [k for k, log in logs.items() if len(log.actions) == longest - t]
+            for k in beginning:
+                ends = np.cumsum(logs[k].episodes)[:-1]
+                queues[k * n : (k + 1) * n] = map(list, np.split(logs[k].contexts, ends))
+                for rng, saved in zip(self.streams(k), logs[k].streams, strict=True):
+                    rng.bit_generator.state = saved
+                if logs[k].in_cohort:
+                    self.schedulers[k].open_cohort()
+            # The copies must all have been reset once before the first step.
+            self.restart(beginning if t else [*beginning, *(k for k in logs if k not in beginning)])
+            actions = np.zeros((seeds, n, *(self.action_space.shape or ())), kind)
+            for k, log in logs.items():
+                if (now := t - longest + len(log.actions)) >= 0:
+                    actions[k] = log.actions[now]
+            self.step(actions)
+        self._replayed = None
+        self.restarted, self.broken = [], {}
 
     def _start(self, indices: NDArray[np.intp]) -> None:
         self._return[indices], self._discount[indices] = 0.0, 1.0
+        self._undiscounted[indices] = self._length[indices] = 0.0
         for i in indices.tolist():
             k, copy = divmod(i, self.copies)
             self._slot[i] = self.schedulers[k].begin(self.obs[k, copy])
 
-    def _finish(self, indices: NDArray[np.intp], contexts: Floats) -> None:
+    def _follow(self, running: Bools) -> None:
+        """Shows running episodes to the schedulers that want to see all of their observations."""
+        for k, scheduler in enumerate(self.schedulers):
+            if not (scheduler.follows and scheduler.collecting):
+                continue
+            for copy in range(self.copies):
+                if running[i := k * self.copies + copy]:
+                    scheduler.follow(int(self._slot[i]), self.obs[k, copy])
+
+    def _finish(self, indices: NDArray[np.intp], contexts: Floats, success: Bools) -> None:
         for i in indices.tolist():
-            cohort = self.schedulers[i // self.copies].cohort
-            cohort.end(int(self._slot[i]), contexts[i], float(self._return[i]))
+            self.schedulers[i // self.copies].cohort.end(
+                int(self._slot[i]),
+                contexts[i],
+                float(self._return[i]),
+                returns=float(self._undiscounted[i]),
+                success=float(success[i]),
+                lengths=float(self._length[i]),
+            )

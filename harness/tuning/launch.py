@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,8 @@ from pacebench.harness.store.provenance import provenance
 from pacebench.harness.study.models import Study
 from pacebench.harness.tuning import workers
 from pacebench.harness.tuning.record import TuningRecord, write_record
-from pacebench.harness.tuning.search import Search, searches
-from pacebench.harness.tuning.storage import make_sampler, open_storage
+from pacebench.harness.tuning.search import Search, search_options, searches
+from pacebench.harness.tuning.storage import make_sampler, open_storage, troubles
 from pacebench.harness.tuning.trials import StoppedError
 from pacebench.harness.tuning.tuned import write_tuned
 
@@ -118,11 +119,14 @@ def tune(
             raise StoppedError
         raise UserError("Tuning did not come to its end; what is above says why. Tune again.")
     kept = study.tuning.model_dump(include={"sampler", "pruner", "seeds_per_trial", "replicates"})
+    made = provenance()
+    made["versions"] |= {"optuna": version("optuna")}
     record = TuningRecord(
         study=study.name,
         estimand=study.statistics.primary[0],
         **kept,
-        provenance=provenance(),
+        options={name: part["options"] for name, part in search_options(study.tuning).items()},
+        provenance=made,
         searches=done,
     )
     record_file = write_record(folder, record)
@@ -136,7 +140,8 @@ def _progress(search: Search, storage: BaseStorage) -> SearchProgress:
     from optuna.trial import TrialState
 
     ended = []
-    with contextlib.suppress(KeyError):  # raised where no worker has begun the search
+    # A KeyError where no worker has begun the search; workers wait for a database that is away.
+    with contextlib.suppress(KeyError, *troubles()):
         trials = load_study(study_name=search.name, storage=storage).get_trials(deepcopy=False)
         ended = [trial for trial in trials if trial.state.is_finished()]
     values = [trial.value or 0.0 for trial in ended if trial.state is TrialState.COMPLETE]

@@ -3,17 +3,19 @@
     python -m pacebench.harness.tuning.learner_settings point-mass-2
 
 No curriculum takes part: every candidate trains on the initial distribution and is evaluated on it.
-The candidates are declared here, before they are tried; the best mean return wins, the one tried
-first on a tie. Seeds come from the tuning branch, which no study's evaluation uses. What was chosen
-is then frozen for all curricula.
+The search climbs a grid that is declared here: from the start it moves to a better neighbour, one
+parameter one place up or down, until all neighbours have been tried and none has a better mean
+return. So the choice has worse values on both sides in every parameter, or its record says at which
+end of the grid it stands. Candidates are kept as they are tried, and a search that was stopped goes
+on. Seeds come from the tuning branch, which no study's evaluation uses. What was chosen is then
+frozen for all curricula.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ import pandas as pd
 from pacebench import envs
 from pacebench.harness import learners
 from pacebench.harness.analysis.scores import target_episodes
+from pacebench.harness.errors import UserError
 from pacebench.harness.records import RunResult, Status
 from pacebench.harness.seeding import RunSeed, StudyRole
 from pacebench.harness.study.specs import (
@@ -38,27 +41,59 @@ from pacebench.harness.training import train
 _COMMAND = "python -m pacebench.harness.tuning.learner_settings"
 SETTINGS = Path(learners.__file__).with_name("settings.json")
 
-# Per environment: what is fixed, what is tried, and for how many steps. A rollout of point-mass is
-# one whole episode per copy; returns of some hundreds are scaled down for the critic.
+# Per environment: what is fixed, the places of the grid, where the search starts, and for how many
+# steps a candidate trains. A rollout of point-mass and ball-catching is one whole episode per copy;
+# returns of some hundreds are scaled down for the critic.
 GRIDS: dict[str, dict[str, Any]] = {
     "point-mass": {
-        "budget": 200_000,
+        "budget": 400_000,
         "fixed": {"n_envs": 20, "n_steps": 100},
-        "tried": {
-            "log_std_init": [0.0, 1.0, 2.0],
-            "learning_rate": [3e-4, 1e-3],
-            "batch_size": [100, 500],
+        "grid": {
+            "log_std_init": [-1.0, 0.0, 1.0, 2.0, 3.0, 4.0],
+            "learning_rate": [1e-4, 3e-4, 1e-3, 3e-3],
+            "batch_size": [50, 100, 200, 400],
+            "gae_lambda": [0.9, 0.95, 0.98, 0.99],
+        },
+        "start": {
+            "log_std_init": 2.0,
+            "learning_rate": 3e-4,
+            "batch_size": 100,
+            "gae_lambda": 0.95,
         },
     },
     "lunar-lander": {
-        "budget": 300_000,
-        "fixed": {"n_envs": 16, "n_steps": 128, "batch_size": 128, "norm_reward": True},
-        "tried": {"learning_rate": [3e-4, 1e-3], "gae_lambda": [0.95, 0.98]},
+        "budget": 500_000,
+        "fixed": {"n_envs": 16, "norm_reward": True},
+        "grid": {
+            "n_steps": [64, 128, 256, 512, 1024],
+            "learning_rate": [1e-4, 3e-4, 1e-3, 3e-3],
+            "gae_lambda": [0.9, 0.95, 0.98, 0.99],
+            "batch_size": [64, 128, 256, 512],
+            "log_std_init": [-2.0, -1.0, 0.0, 1.0],
+        },
+        "start": {
+            "n_steps": 128,
+            "learning_rate": 3e-4,
+            "gae_lambda": 0.98,
+            "batch_size": 128,
+            "log_std_init": 0.0,
+        },
     },
     "ball-catching": {
         "budget": 300_000,
-        "fixed": {"n_envs": 20, "n_steps": 200, "batch_size": 200, "norm_reward": True},
-        "tried": {"log_std_init": [-1.0, 0.0], "norm_obs": [False, True]},
+        "fixed": {"n_envs": 20, "n_steps": 200, "norm_obs": True, "norm_reward": True},
+        "grid": {
+            "log_std_init": [-2.0, -1.0, 0.0, 1.0],
+            "learning_rate": [1e-4, 3e-4, 1e-3, 3e-3],
+            "batch_size": [100, 200, 400, 800],
+            "gae_lambda": [0.9, 0.95, 0.98, 0.99],
+        },
+        "start": {
+            "log_std_init": 0.0,
+            "learning_rate": 3e-4,
+            "batch_size": 200,
+            "gae_lambda": 0.95,
+        },
     },
 }
 
@@ -116,28 +151,83 @@ def _final(result: RunResult) -> tuple[float, float]:
     return scored["return"].mean(), scored["success"].mean()
 
 
-def select(setup: str, seeds: int, root: int) -> dict[str, Any]:
-    """Tries every candidate for a setup and returns the record of the choice."""
-    grid = GRIDS[envs.setup(setup).environment]
-    runs = [RunSeed(root=root, role=StudyRole.TUNE, index=i) for i in range(seeds)]
-    tried = []
-    for values in itertools.product(*grid["tried"].values()):
-        varied = dict(zip(grid["tried"], values, strict=True))
-        results = train_on_initial(setup, {**grid["fixed"], **varied}, grid["budget"], runs)
-        tried.append({"varied": varied, **score(results)})
-        print(setup, tried[-1], flush=True)  # noqa: T201 - progress of a script
-    # A candidate that diverged with any seed has a mean of NaN, and is out.
-    best = max(tried, key=lambda t: np.nan_to_num(t["mean_return"], nan=-np.inf))
-    return {
-        "params": {**grid["fixed"], **best["varied"]},
+Place = dict[str, Any]
+
+
+def climb(
+    grid: dict[str, list[Any]], start: Place, score_of: Callable[[Place], float]
+) -> tuple[Place, list[str]]:
+    """Climbs a grid to a place that no neighbour betters.
+
+    Args:
+        grid: The places of each parameter, in order.
+        start: Where to begin.
+        score_of: The score of a place; NaN (a candidate diverged) is worse than any number.
+
+    Returns:
+        The place, and the parameters in which it stands at an end of the grid.
+    """
+    best, best_score = start, _or_worst(score_of(start))
+    climbing = True
+    while climbing:
+        climbing = False
+        for name, values in grid.items():
+            here = values.index(best[name])
+            for index in (here - 1, here + 1):
+                if not 0 <= index < len(values):
+                    continue
+                place = {**best, name: values[index]}
+                if (reached := _or_worst(score_of(place))) > best_score:
+                    best, best_score, climbing = place, reached, True
+    return best, [name for name, values in grid.items() if best[name] in (values[0], values[-1])]
+
+
+def _or_worst(score: float) -> float:
+    return -np.inf if np.isnan(score) else score
+
+
+def select(setup: str, seeds: int, root: int, out: Path) -> None:
+    """Searches the grid of a setup and keeps what was tried and chosen in a file."""
+    environment = envs.setup(setup).environment
+    if environment not in GRIDS:
+        raise UserError(
+            f"setup '{setup}': no candidates are declared for the environment '{environment}'; add "
+            f"them to GRIDS of {__name__}."
+        )
+    declared = GRIDS[environment]
+    asked = {
         "chosen_on": "the initial distribution",
         "criterion": "mean return of the deterministic policy after the budget",
-        "budget": grid["budget"],
+        "budget": declared["budget"],
         "seeds": seeds,
         "root": root,
         "command": f"{_COMMAND} {setup} --seeds {seeds} --root {root}",
-        "tried": tried,
+        "fixed": declared["fixed"],
+        "grid": declared["grid"],
     }
+    begun = Path(f"{out}.{setup}.partial")
+    record = json.loads(begun.read_text()) if begun.exists() else {}
+    if {key: record.get(key) for key in asked} != asked:
+        record = {**asked, "tried": []}
+    runs = [RunSeed(root=root, role=StudyRole.TUNE, index=i) for i in range(seeds)]
+
+    def score_of(place: Place) -> float:
+        for candidate in record["tried"]:
+            if candidate["varied"] == place:
+                return float(candidate["mean_return"])
+        params = {**declared["fixed"], **place}
+        results = train_on_initial(setup, params, declared["budget"], runs)
+        record["tried"].append({"varied": place, **score(results)})
+        begun.write_text(json.dumps(record))
+        print(setup, record["tried"][-1], flush=True)  # noqa: T201 - progress of a script
+        return float(record["tried"][-1]["mean_return"])
+
+    place, at_end = climb(declared["grid"], declared["start"], score_of)
+    record |= {"params": {**declared["fixed"], **place}, "at_end_of_grid": at_end}
+    kept = json.loads(out.read_text()) if out.exists() else {"settings": {}}
+    kept["settings"].setdefault(setup, {})["ppo"] = record
+    out.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+    begun.unlink()
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -149,10 +239,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=SETTINGS, help="file to write the choice to")
     given = parser.parse_args(arguments)
     for setup in given.setup:
-        record = select(setup, given.seeds, given.root)
-        kept = json.loads(given.out.read_text()) if given.out.exists() else {"settings": {}}
-        kept["settings"].setdefault(setup, {})["ppo"] = record
-        given.out.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+        select(setup, given.seeds, given.root, given.out)
 
 
 if __name__ == "__main__":

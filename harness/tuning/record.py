@@ -10,10 +10,18 @@ from pydantic import Field, ValidationError
 
 from pacebench.harness.analysis.scores import FLOORED
 from pacebench.harness.errors import UserError
-from pacebench.harness.store.files import write_atomic
+from pacebench.harness.store.files import StorageError, write_atomic
+from pacebench.harness.store.reading import (
+    BadFileError,
+    first_mistake,
+    parse_json,
+    parse_record,
+    read_file,
+)
 from pacebench.harness.study.specs import Frozen
 
 NAME = "record.json"
+FORMAT = 1
 
 
 class TrialRecord(Frozen):
@@ -69,8 +77,8 @@ class SearchRecord(Frozen):
     Attributes:
         space: What was searched, as JSON.
         budget: Environment steps that each search was given.
-        importance: How much of the scores' variation each parameter explains; empty where there
-            are too few trials to say.
+        importance: How much each parameter matters for being among the best trials, not how much
+            variance it explains; empty where there are too few trials to say.
         candidates: The best configurations on fresh seeds, best of the search first, and the
             study's own configuration last.
         chosen: Number of the chosen trial.
@@ -139,13 +147,19 @@ class SearchRecord(Frozen):
 
 
 class TuningRecord(Frozen):
-    """Everything that tuning a study found."""
+    """Everything that tuning a study found.
 
-    format: int = 1
+    Attributes:
+        options: Every option of sampler and pruner by name; records from before they were pinned
+            have none, and their searches took the defaults of their version of Optuna.
+    """
+
+    format: int = FORMAT
     study: str
     estimand: str
     sampler: str
     pruner: str
+    options: dict[str, Any] = Field(default_factory=dict)
     seeds_per_trial: int
     replicates: int
     provenance: dict[str, Any]
@@ -163,12 +177,32 @@ def read_record(path: Path) -> TuningRecord:
     """Reads a record.
 
     Raises:
-        UserError: There is none, or it is not one of ours.
+        UserError: There is none, it is not one of ours, or a newer version made it.
     """
     try:
-        return TuningRecord.model_validate_json(path.read_bytes())
+        return TuningRecord.model_validate(parse_record(read_file(path), path, FORMAT))
     except FileNotFoundError:
         raise UserError(f"{path}: there is no tuning record; run pacebench tune first.") from None
-    except (OSError, ValidationError) as error:
-        reason = str(error).splitlines()[0]
-        raise UserError(f"{path}: not a tuning record ({reason}); tune again.") from None
+    except ValidationError as error:
+        raise BadFileError(path, f"is not a tuning record ({first_mistake(error)})") from None
+    except OSError as error:
+        raise StorageError(path, error) from error
+
+
+def read_search(path: Path, budget: int) -> SearchRecord | None:
+    """Returns the record of a search of this budget; None where it is not there yet.
+
+    Raises:
+        UserError: It cannot be read, or is not one of ours.
+    """
+    try:
+        record = SearchRecord.model_validate(parse_json(read_file(path), path))
+    except FileNotFoundError:
+        return None
+    except ValidationError as error:
+        raise BadFileError(
+            path, f"is not the record of a search ({first_mistake(error)})"
+        ) from None
+    except OSError as error:
+        raise StorageError(path, error) from error
+    return record if record.budget == budget else None

@@ -35,13 +35,14 @@ def conclude(search: Search, study: OptunaStudy, options: RunOptions) -> SearchR
         raise UserError(f"'{search.name}': no trial came to an end; see the logs of its runs.")
     # The sort is stable: of equal trials the earlier one wins.
     best = sorted(complete, key=lambda trial: -(trial.value or 0.0))[: search.tuning.rerank]
-    seeds = search.rerank_seeds
-    again = [search.planned(f"again {trial.number}", trial.point, seeds) for trial in best]
-    again.append(search.planned("the study's own", None, seeds))
-    run_planned(search, [*runs_of(search, tried), *itertools.chain(*again)], options)
-    candidates = [
-        _candidate(search, trial, runs) for trial, runs in zip([*best, None], again, strict=True)
-    ]
+    # What another process found, who may have made its runs in another folder.
+    known = study.user_attrs.get("candidates", {})
+    if known.get("trials") == len(tried):
+        candidates = [Candidate.model_validate(found) for found in known["found"]]
+    else:
+        candidates = _run_again(search, tried, best, options)
+        found = [candidate.model_dump(mode="json") for candidate in candidates]
+        study.set_user_attr("candidates", {"trials": len(tried), "found": found})
     scores = [candidate.mean for candidate in candidates[:-1]]
     chosen = best[scores.index(max(scores))]
     return SearchRecord(
@@ -59,6 +60,19 @@ def conclude(search: Search, study: OptunaStudy, options: RunOptions) -> SearchR
         own=place_of(search.cell(None), search.space),
         boundary=tuple(at_boundary(search.space, chosen.point)),
     )
+
+
+def _run_again(
+    search: Search, tried: list[FrozenTrial], best: list[TrialRecord], options: RunOptions
+) -> list[Candidate]:
+    """Runs configurations and the study's own on fresh seeds."""
+    seeds = search.rerank_seeds
+    again = [search.planned(f"again {trial.number}", trial.point, seeds) for trial in best]
+    again.append(search.planned("the study's own", None, seeds))
+    run_planned(search, [*runs_of(search, tried), *itertools.chain(*again)], options)
+    return [
+        _candidate(search, trial, runs) for trial, runs in zip([*best, None], again, strict=True)
+    ]
 
 
 def _recorded(trial: FrozenTrial) -> TrialRecord:
@@ -94,7 +108,11 @@ def _candidate(search: Search, trial: TrialRecord | None, runs: list[PlannedRun]
 
 
 def _importance(study: OptunaStudy, complete: int) -> dict[str, float]:
-    """Returns the share of the scores' variation that PED-ANOVA gives each parameter."""
+    """Returns how much each parameter matters for being among the best trials, by PED-ANOVA.
+
+    The shares say what tells the best tenth of the trials from the others; they do not say how
+    much of the scores' variance a parameter explains.
+    """
     if complete < _LEAST_FOR_IMPORTANCE:
         return {}
     from optuna.importance import PedAnovaImportanceEvaluator, get_param_importances

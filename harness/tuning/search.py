@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from pacebench.harness.errors import UserError
 from pacebench.harness.seeding import RunSeed, StudyRole
 from pacebench.harness.study.expand import resolve_cell
-from pacebench.harness.study.models import CurriculumEntry, Study, Tuning
-from pacebench.harness.study.space import Space, apply, space_of, tuning_study
+from pacebench.harness.study.models import CurriculumEntry, Range, Study, Tuning
+from pacebench.harness.study.space import PRUNERS, SAMPLERS, Space, apply, space_of, tuning_study
 from pacebench.harness.study.specs import Cell, PlannedRun
-from pacebench.harness.tuning.record import SearchRecord
+from pacebench.harness.tuning.record import SearchRecord, read_search
 from pacebench.harness.tuning.storage import make_pruner, make_sampler
 
 if TYPE_CHECKING:
@@ -69,9 +70,8 @@ class Search:
         return self.folder / "search.json"
 
     def record(self) -> SearchRecord | None:
-        """Returns what the search found; None while it is under way."""
-        file = self.record_file
-        return SearchRecord.model_validate_json(file.read_bytes()) if file.exists() else None
+        """Returns what the search found; None while it is under way, or has got more trials."""
+        return read_search(self.record_file, self.budget)
 
     @property
     def tuning(self) -> Tuning:
@@ -130,10 +130,14 @@ class Search:
         return [PlannedRun(label=label, cell=cell, seed=seed) for seed in seeds]
 
     def open(self, storage: BaseStorage) -> OptunaStudy:
-        """Returns the search as Optuna keeps it, created where it is new."""
+        """Returns the search as Optuna keeps it, created where it is new.
+
+        Raises:
+            UserError: It was begun with another space, sampler or the like.
+        """
         import optuna
 
-        return optuna.create_study(
+        study = optuna.create_study(
             storage=storage,
             study_name=self.name,
             sampler=make_sampler(self.tuning.sampler, 0),
@@ -141,6 +145,20 @@ class Search:
             direction="maximize",
             load_if_exists=True,
         )
+        asked = {
+            "space": {name: _plain(part) for name, part in self.space.items()},
+            "training": {"budget": self.trial_steps, "seeds": self.tuning.seeds_per_trial},
+            **search_options(self.tuning),
+        }
+        begun = study.user_attrs.get("asked")
+        if begun is None:
+            study.set_user_attr("asked", asked)
+        elif changed := [name for name, value in asked.items() if begun.get(name) != value]:
+            raise UserError(
+                f"'{self.name}' was begun with another {' and '.join(changed)}; give the study "
+                f"another name, or move {self.root} away."
+            )
+        return study
 
     def sampler_seed(self, number: int) -> int:
         """Returns the seed of the sampler that proposes trial `number`."""
@@ -150,6 +168,18 @@ class Search:
 
     def _sequence(self, *key: int) -> np.random.SeedSequence:
         return np.random.SeedSequence(self.study.seeds.root, spawn_key=(StudyRole.TUNE, *key))
+
+
+def _plain(part: Range | tuple[Any, ...]) -> Any:
+    return part.model_dump(mode="json") if isinstance(part, Range) else list(part)
+
+
+def search_options(tuning: Tuning) -> dict[str, Any]:
+    """Returns what decides which trials are made, by name: the same under every Optuna."""
+    return {
+        "sampler": {"name": tuning.sampler, "options": SAMPLERS[tuning.sampler]},
+        "pruner": {"name": tuning.pruner, "options": PRUNERS[tuning.pruner][1]},
+    }
 
 
 def searches(study: Study, root: Path) -> list[Search]:

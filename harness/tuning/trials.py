@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from pacebench import envs
 from pacebench.harness.analysis.scores import FLOORED, Scale, scale_of, target_episodes
 from pacebench.harness.errors import UserError
 from pacebench.harness.records import Status
@@ -50,8 +49,16 @@ class SeedScore:
     seconds: float
 
 
-def advance(search: Search, study: OptunaStudy, options: RunOptions) -> bool:
+def advance(
+    search: Search, study: OptunaStudy, options: RunOptions, check: Callable[[], None]
+) -> bool:
     """Makes the next trial of a search, or finishes the one that a stopped process left.
+
+    Args:
+        search: The search.
+        study: It, as Optuna keeps it.
+        options: Where and how training runs are made.
+        check: Raises where the search is another process's by now; asked before every change.
 
     Returns:
         Whether there was one to make: False once the budget is used up.
@@ -67,8 +74,8 @@ def advance(search: Search, study: OptunaStudy, options: RunOptions) -> bool:
         used = sum(score.env_steps for trial in trials for score in noted(trial))
         if used + search.trial_steps > search.budget:
             return False
-        study.sampler = make_sampler(search.tuning.sampler, search.sampler_seed(len(trials)))
-        number = study.ask(distributions(search.space)).number
+        check()
+        number = _ask(search, study, trials)
         trials = study.get_trials(deepcopy=False)
     trial = trials[number]
     before = runs_of(search, trials[:number])
@@ -79,6 +86,7 @@ def advance(search: Search, study: OptunaStudy, options: RunOptions) -> bool:
         now = search.planned(f"trial {number}", trial.params, seeds[:count])
         run_planned(search, [*before, *now], options)
         scores = scores_of(search, now)
+        check()
         _note(study, trial, scores)
         now_scored = study.get_trials(deepcopy=False)[number]
         if count < len(seeds) and study.pruner.prune(study, now_scored):
@@ -90,12 +98,32 @@ def advance(search: Search, study: OptunaStudy, options: RunOptions) -> bool:
     return True
 
 
+def _ask(search: Search, study: OptunaStudy, trials: Sequence[FrozenTrial]) -> int:
+    """Proposes the next trial, and returns its number.
+
+    It is asked for in a copy and comes into the storage with all its parameters at once: a process
+    that dies while it asks leaves no trial that has only some of them.
+    """
+    import optuna
+
+    copy = optuna.create_study(
+        direction="maximize",
+        sampler=make_sampler(search.tuning.sampler, search.sampler_seed(len(trials))),
+    )
+    copy.add_trials(trials)
+    copy.ask(distributions(search.space))
+    study.add_trial(copy.get_trials(deepcopy=False)[-1])
+    return len(trials)
+
+
 def runs_of(search: Search, trials: Sequence[FrozenTrial]) -> list[PlannedRun]:
-    """Returns the runs that trials have scores of."""
+    """Returns the runs of trials that are in this folder; others may have made theirs elsewhere."""
+    store = RunStore(search.folder)
     return [
         run
         for t in trials
         for run in search.planned(f"trial {t.number}", t.params, search.seeds[: len(noted(t))])
+        if store.has(run.run_id)
     ]
 
 
@@ -119,7 +147,7 @@ def run_planned(search: Search, runs: list[PlannedRun], options: RunOptions) -> 
 def scores_of(search: Search, runs: list[PlannedRun]) -> list[SeedScore]:
     """Reads the scores of one configuration from the store."""
     store = RunStore(search.folder)
-    scale = scale_of(envs.setup(search.setup), search.study.statistics.floor)
+    scale = scale_of(search.study.setup(search.setup), search.study.statistics.floor)
     scores = []
     for run in runs:
         stored = store.read(run.run_id, tables=True)

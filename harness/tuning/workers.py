@@ -5,24 +5,26 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import sys
-import threading
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pacebench.harness.runner.display import Silent
 from pacebench.harness.runner.launch import RunOptions
-from pacebench.harness.runner.leases import HEARTBEAT, Lease, Leases
-from pacebench.harness.store.files import write_atomic
+from pacebench.harness.runner.leases import LeaseLostError, Leases
+from pacebench.harness.store.files import make_folder, write_atomic
 from pacebench.harness.study.models import Study
-from pacebench.harness.study.specs import digest
+from pacebench.harness.tuning.claims import SearchClaim, SearchClaims, kept
 from pacebench.harness.tuning.rerank import conclude
-from pacebench.harness.tuning.search import searches
-from pacebench.harness.tuning.storage import open_storage
+from pacebench.harness.tuning.search import Search, searches
+from pacebench.harness.tuning.storage import open_storage, patiently
 from pacebench.harness.tuning.trials import StoppedError, advance
 from pacebench.registry import UserMistakeError
+
+if TYPE_CHECKING:
+    from optuna.storages import BaseStorage
 
 _WAIT = 0.5
 
@@ -63,41 +65,35 @@ def work(study: Study, root: Path, url: str | None, options: RunOptions) -> None
         StoppedError: The user asked to stop.
         UserMistakeError: A search cannot be finished.
     """
-    storage = open_storage(root, url)
-    leases = Leases(root)
+    from optuna.exceptions import UpdateFinishedTrialError
+
+    limits = options.limits
+    storage = open_storage(root, url, limits)
+    claims = SearchClaims(storage, Leases(root, limits.expiry, limits.heartbeat))
     todo = searches(study, root)
     while todo := [search for search in todo if search.record() is None]:
         idle = True
         for search in todo:
-            lease = leases.acquire(f"search-{digest(search.name)}", search=search.name)
-            if lease is None:
+            claim = patiently(lambda name=search.name: claims.acquire(name))  # type: ignore[misc]
+            if claim is None:
                 continue
             idle = False
-            with _heartbeat(lease):
-                trials = search.open(storage)
-                while advance(search, trials, options):
-                    lease.check()
-                record = conclude(search, trials, options)
-                lease.check()
-                write_atomic(search.record_file, record.model_dump_json(indent=1).encode())
+            # A process that was thought dead finds that another one goes on with its search.
+            with (
+                contextlib.suppress(LeaseLostError, UpdateFinishedTrialError),
+                kept(claim, limits.heartbeat),
+            ):
+                _finish(search, storage, claim, options)
         if idle:
             time.sleep(_WAIT)  # others work on what is left; one of them may die
 
 
-@contextlib.contextmanager
-def _heartbeat(lease: Lease) -> Iterator[None]:
-    """Keeps a lease alive while its search is worked on, then gives it back."""
-    stop = threading.Event()
-
-    def beat() -> None:
-        while not stop.wait(HEARTBEAT):
-            lease.beat(0, 0)
-
-    thread = threading.Thread(target=beat, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stop.set()
-        thread.join()
-        lease.release()
+def _finish(search: Search, storage: BaseStorage, claim: SearchClaim, options: RunOptions) -> None:
+    """Goes on with a search until it has made its choice."""
+    trials = patiently(lambda: search.open(storage))
+    while patiently(lambda: advance(search, trials, options, claim.check)):
+        pass
+    record = patiently(lambda: conclude(search, trials, options))
+    claim.check()
+    make_folder(search.folder)
+    write_atomic(search.record_file, record.model_dump_json(indent=1).encode())

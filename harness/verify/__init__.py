@@ -10,13 +10,21 @@ from collections.abc import Callable
 from typing import Any
 
 from pacebench import curricula
-from pacebench.harness.verify import convergence, invariance, local, optimality, robustness, trust
+from pacebench.harness.verify import (
+    behaviour,
+    convergence,
+    invariance,
+    local,
+    optimality,
+    robustness,
+    trust,
+)
 from pacebench.harness.verify.problems import Subject, UpdateProblem
 from pacebench.harness.verify.suite import CheckOutcome, Property, Violation, attempt, claimed
 
 PROPERTIES = [
     prop
-    for module in (trust, optimality, local, convergence, invariance, robustness)
+    for module in (trust, optimality, local, convergence, invariance, behaviour, robustness)
     for prop in vars(module).values()
     if isinstance(prop, Property)
 ]

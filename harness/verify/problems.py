@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from pacebench.curricula import Capabilities, Curriculum, Gaussian, UpdateRecord
+from pacebench.curricula import Capabilities, Curriculum, Episodes, Gaussian, UpdateRecord
 from pacebench.curricula.checks import Array
 from pacebench.harness.verify import oracle
 from pacebench.harness.verify.oracle import Normal
@@ -205,14 +205,22 @@ class Subject:
         return self.kind.capabilities
 
     def make(self, problem: UpdateProblem, **changes: Any) -> Curriculum:
-        """Returns a new curriculum whose distribution is the problem's current one."""
-        return self.kind(**{**problem.keywords(), **self.options, **changes})
+        """Returns a new curriculum whose distribution is the problem's current one.
+
+        It records no diagnostics, which most properties do not look at, unless told otherwise.
+        """
+        keywords = {**problem.keywords(), "record_every": 0, **self.options, **changes}
+        return self.kind(**keywords)
+
+    def feed(self, c: Curriculum, contexts: Any, values: Any) -> UpdateRecord:
+        """Updates a curriculum; whatever else it reads of the episodes is made of the values."""
+        return c.update(Episodes.standing_in(contexts, values, c.reads))
 
     def update(self, problem: UpdateProblem, **changes: Any) -> ObservedUpdate:
         """Makes a curriculum for the problem, updates it once and returns what was observed."""
         c = self.make(problem, **changes)
         old, theta = Normal.of(c.distribution), self._theta(c)
-        record = c.update(problem.contexts, problem.values)
+        record = self.feed(c, problem.contexts, problem.values)
         new, new_theta = Normal.of(c.distribution), self._theta(c)
         return ObservedUpdate(problem, record, old, new, theta, new_theta)
 

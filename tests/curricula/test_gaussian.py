@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal, ortho_group
 
-from pacebench.curricula import CurriculumError, Gaussian, Uniform
+from pacebench.curricula import CurriculumError, Gaussian, UniformBox
 
 
 def random_gaussian(rng, d, full):
@@ -116,6 +116,9 @@ def test_immutable():
     p = Gaussian([0.0], [1.0])
     with pytest.raises(ValueError, match="read-only"):
         p.mean[0] = 1.0
+    for gaussian in (p, p.rescaled(np.ones(1), np.ones(1))):
+        with pytest.raises(ValueError, match="read-only"):
+            gaussian.std[0] = 2.0
     given_mean = np.zeros(1)
     q = Gaussian(given_mean, [1.0])
     given_mean[0] = 5.0
@@ -156,7 +159,7 @@ def test_rank_deficient_matrix_with_rounding_pivots_is_refused():
 
 
 def test_uniform():
-    box, rng = Uniform([0.0, -1.0], [2.0, 3.0]), np.random.default_rng(0)
+    box, rng = UniformBox([0.0, -1.0], [2.0, 3.0]), np.random.default_rng(0)
     x = box.sample(5000, rng)
     assert (x >= box.lower).all()
     assert (x <= box.upper).all()
@@ -167,4 +170,4 @@ def test_uniform():
         sampled = np.mean(box.log_prob(x) - q.log_prob(x))
         assert box.kl(q) == pytest.approx(sampled, abs=0.05)
     assert box.kl(box) == 0.0
-    assert Uniform([-1.0, -1.0], [2.0, 3.0]).kl(box) == math.inf
+    assert UniformBox([-1.0, -1.0], [2.0, 3.0]).kl(box) == math.inf

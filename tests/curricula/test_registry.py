@@ -20,6 +20,13 @@ ORDER = [
     "spgl-exact-kl",
     "spgl-exact",
     "spgl-joint",
+    "spgl-mixture",
+    "acl",
+    "plr",
+    "currot",
+    "alp-gmm",
+    "procurl",
+    "goal-gan",
 ]
 COMMON = {"target": Gaussian([0.0], [1.0]), "initial": Gaussian([1.0], [2.0])}
 
@@ -53,7 +60,11 @@ def test_options():
 
 def test_epsilon_limits():
     limits = {n: curricula.get(n).requires_epsilon_below for n in ORDER}
-    assert {n for n, limit in limits.items() if limit == 0.25} == {"spgl", "spgl-shared"}
+    assert {n for n, limit in limits.items() if limit == 0.25} == {
+        "spgl",
+        "spgl-shared",
+        "spgl-mixture",
+    }
     for name in ORDER:
         keywords = {**COMMON, "threshold": 0.0, "bounds": ([-5], [5]), "epsilon": 0.25}
         if limits[name]:

@@ -114,13 +114,20 @@ class Chromium:
                     raise RuntimeError(f"{method}: {answer['error']['message']}")
                 return dict(answer.get("result", {}))
 
-    def open(self, path: Path) -> None:
-        """Opens a file and waits until it is loaded."""
+    def open(self, path: Path, fragment: str = "", *, ready: bool = True) -> None:
+        """Opens a file and waits until it is loaded, and unless told otherwise, its script ran."""
         self._loaded = False
-        self.call("Page.navigate", url=path.resolve().as_uri())
+        self.call("Page.navigate", url=path.resolve().as_uri() + fragment)
         while not self._loaded:
             self._read()
-        assert self.run("document.documentElement.dataset.ready") == "true"
+        assert not ready or self.run("document.documentElement.dataset.ready") == "true"
+
+    def blank(self) -> None:
+        """Leaves the page, so that the next one is opened afresh even at the same address."""
+        self._loaded = False
+        self.call("Page.navigate", url="about:blank")
+        while not self._loaded:
+            self._read()
 
     def run(self, expression: str) -> Any:
         """Returns the value of a JavaScript expression in the page."""

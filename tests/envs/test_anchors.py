@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
 import json
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +14,11 @@ import pytest
 from numpy.random import SeedSequence
 from typer.testing import CliRunner
 
+from docs.examples import pendulum
 from pacebench import envs
-from pacebench.envs import anchoring, catalogue, rollout
-from pacebench.envs.anchoring import measure_anchors, write_anchors
+from pacebench.envs import anchor_files, rollout
+from pacebench.envs.anchor_files import find_anchors, write_anchors
+from pacebench.envs.anchoring import measure_anchors
 from pacebench.envs.rollout import draw_contexts, play
 from pacebench.harness.cli import app
 from tests.envs.conftest import shortened
@@ -83,22 +89,74 @@ def test_stored_anchors_agree_with_a_fresh_measurement() -> None:
             assert abs(kept.mean_return - now.mean_return) < 5 * error
 
 
-def test_anchors_are_written_beside_those_of_other_setups(tmp_path: Path) -> None:
-    path = tmp_path / "anchors.json"
-    for name in ("point-mass-2", "point-mass-1"):
-        write_anchors(name, measure_anchors(name, 4, 0, f"for {name}"), path)
-    stored = json.loads(path.read_text())
-    assert list(stored) == ["point-mass-1", "point-mass-2"]
-    assert envs.Anchors.from_dict(stored["point-mass-2"]).command == "for point-mass-2"
-    assert list(tmp_path.iterdir()) == [path]
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An outside module that registers a setup, and a configuration folder of the user's."""
+    folder = tmp_path / "package"
+    folder.mkdir()
+    (folder / "outside_setup.py").write_text(
+        "import dataclasses\nfrom pacebench import envs\n"
+        "SETUP = envs.register(dataclasses.replace("
+        "envs.setup('point-mass-2'), name='outside', anchors=None))\n"
+    )
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.setenv("PACEBENCH_CONFIG", str(tmp_path / "config"))
+    importlib.invalidate_caches()
+    importlib.import_module("outside_setup")
+    yield folder
+    envs.unregister("outside")
+    del sys.modules["outside_setup"]
+
+
+def test_anchors_live_beside_the_module_of_their_setup(package: Path) -> None:
+    assert envs.setup("outside").anchors is None
+    told = CliRunner().invoke(app, ["anchors", "outside", "--episodes", "20", "--write"])
+    assert told.exit_code == 0, told.output
+    assert [path.name for path in package.glob("*.json")] == ["anchors.json"]
+    anchors = envs.setup("outside").anchors
+    assert anchors is not None
+    assert anchors.episodes == 20
+    # Those of other figures are not its own.
+    other = dataclasses.replace(envs.setup("outside"), target_mean=(1.0, 1.0, 0.1), anchors=None)
+    assert find_anchors(other, "outside_setup") is None
+    elsewhere = dataclasses.replace(other, name="more")
+    write_anchors(elsewhere, anchors, "outside_setup")
+    assert list(json.loads((package / "anchors.json").read_text())) == ["more", "outside"]
+    (package / "anchors.json").write_text("[1")
+    with pytest.raises(envs.SetupError, match=r"anchors\.json' cannot be read .* delete the file"):
+        envs.setup("outside")
+
+
+def test_where_the_module_cannot_be_written_to_the_user_keeps_them(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    access = anchor_files.os.access
+    monkeypatch.setattr(
+        anchor_files.os, "access", lambda path, mode: path != package and access(path, mode)
+    )
+    spec = envs.setup("outside")
+    kept = write_anchors(spec, measure_anchors(spec, 4, 0, "mine"), "outside_setup")
+    assert kept == tmp_path / "config" / "anchors.json"
+    found = envs.setup("outside").anchors
+    assert found is not None
+    assert found.command == "mine"
+
+
+def test_without_a_reference_policy_a_declared_return_is_one() -> None:
+    measured = measure_anchors(pendulum.SETUP, 4, 0, "")
+    assert measured.reference == envs.PolicyScore("declared", -250.0)
+    assert measured.baseline.policy == "random"
+    assert measured.normalise(-250.0) == 1.0
+    unknown = dataclasses.replace(pendulum.SETUP, reference_return=None)
+    with pytest.raises(envs.SetupError, match="no reference policy"):
+        measure_anchors(unknown, 4, 0, "")
 
 
 def test_the_command_measures_and_writes_only_when_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "anchors.json"
-    monkeypatch.setattr(catalogue, "ANCHORS_FILE", path)
-    monkeypatch.setattr(anchoring.write_anchors, "__defaults__", (path,))
+    monkeypatch.setattr(anchor_files, "files", lambda _: [path])
     runner = CliRunner()
     shown = runner.invoke(app, ["anchors", "point-mass-1", "--episodes", "20", "--json"])
     assert shown.exit_code == 0
@@ -132,3 +190,11 @@ def documented(name: str, anchors: envs.Anchors) -> str:
         f"| {100 * high.success_rate:.1f} % ± {100 * high.success_rate_se:.1f} |"
     )
     return row.replace("| -", "| −")
+
+
+def test_anchors_that_give_no_scale_are_refused() -> None:
+    anchors = envs.setup("point-mass-1").anchors
+    assert anchors is not None
+    for reference in (anchors.baseline, replace(anchors.reference, mean_return=float("nan"))):
+        with pytest.raises(envs.SetupError, match="no scale; give a better reference"):
+            replace(anchors, reference=reference)

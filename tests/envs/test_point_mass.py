@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pacebench import envs
 from pacebench.envs.rollout import play
-from tests.envs.conftest import contexts_of, shortened
+from tests.envs.conftest import contexts_of, random_actions, shortened
 
 DT = 0.01
 GATE_AWAY = np.array([0.0, 8.0, 0.0])
@@ -222,3 +222,49 @@ def test_batch_agrees_with_plain_python(seed: int, spread: float) -> None:
             for i in over:
                 batch.set_stream(i, ScriptedNoise())  # type: ignore[arg-type]
             batch.reset(contexts[over], indices=over)
+
+
+@pytest.mark.parametrize("gate", [3.0, -3.0])
+def test_two_dimensions_are_a_frictionless_mass_by_hand(
+    gate: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without noise and friction a substep adds 0.015 F to v, after 0.01 v was added to p."""
+    monkeypatch.setattr("pacebench.envs.point_mass.batch.NOISE", 0.0)
+    env = envs.make("point-mass-2d")
+    env.reset(seed=0, options={"context": [gate, 0.5]})
+    x, y, vx, vy = 0.0, 3.0, 0.0, 0.0
+    side = np.sign(gate)
+    for step in range(6):
+        force = (10.0 * side if step < 3 else -10.0 * side, 0.0)
+        obs, reward, terminated, *_ = env.step(np.array(force))
+        for _ in range(10):
+            x, y = x + 0.01 * vx, y + 0.01 * vy
+            vx, vy = vx + 0.015 * force[0], vy + 0.015 * force[1]
+        assert obs[:4] == pytest.approx([x, vx, y, vy], abs=1e-12)
+        assert obs[4:] == pytest.approx([gate / 4, -1.0])
+        assert reward == pytest.approx(np.exp(-0.6 * np.hypot(x, y + 3)))
+        assert not terminated
+    # 30 substeps one way and 30 the other: the velocity rises to 30 · 0.15 and falls again.
+    assert x == pytest.approx(side * 0.01 * 0.15 * 30 * 30)
+    assert vx == pytest.approx(0.0, abs=1e-9)
+    # Straight down it meets the wall, whose gate is 0.5 wide around ±3.
+    env.reset(seed=0, options={"context": [gate, 0.5]})
+    for _ in range(20):
+        obs, _, terminated, *_ = env.step(np.array([0.0, -10.0]))
+        if terminated:
+            break
+    assert terminated
+    assert obs[:4] == pytest.approx([0.0, 0.0, 0.0, 0.0], abs=1e-12)
+
+
+def test_two_dimensions_equal_three_without_friction() -> None:
+    two, three = envs.make_batch("point-mass-2d", 3, 5), envs.make_batch("point-mass-2", 3, 5)
+    contexts = np.array([[3.0, 0.5], [-3.0, 2.0], [0.0, 8.0]])
+    two.reset(contexts)
+    three.reset(np.column_stack([contexts, np.zeros(3)]))
+    for actions in random_actions("point-mass-2d", 30, 3, 0, 0.2):
+        assert np.array_equal(two.actions("reference"), three.actions("reference"))
+        ours, theirs = two.step(actions), three.step(actions)
+        assert np.array_equal(ours[0][:, :4], theirs[0][:, :4])
+        if (ours[2] | ours[3]).any():
+            return

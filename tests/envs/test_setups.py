@@ -50,8 +50,8 @@ TABLE = {
     "point-mass-spdl": (
         (2.5, 0.5, 0),
         (1.6e-5, 1.40625e-5, 4e-6),
-        (0, 4, 2),
-        (4, 3.5, 1),
+        (0, 4.25, 2),
+        (4, 3.515625, 1),
         3.5,
         False,
         0.95,
@@ -67,11 +67,23 @@ TABLE = {
         0.995,
         200,
     ),
+    "point-mass-2d": ((0, 0.5), (9.0001, 1e-4), (0, 4.25), (4, 3.515625), 4, True, 0.95, 100),
+    "sparse-maze": (
+        (0, 0, 0.05),
+        (74 / 3, 74 / 3, 1e-4),
+        (0, 0, 10),
+        (16, 16, 25),
+        -52,
+        True,
+        0.995,
+        200,
+    ),
 }
 BOUNDS = {
     "point-mass": ((-4, 0.5, 0), (4, 8, 4)),
     "lunar-lander": ((-11.99, 0, 0), (-0.01, 20, 2)),
     "ball-catching": ((0.125 * PI, 0.6, 0.75), (0.5 * PI, 1.1, 4)),
+    "sparse-maze": ((-9, -9, 0.05), (9, 9, 18)),
 }
 
 
@@ -86,7 +98,8 @@ def test_figures(name: str) -> None:
     assert s.initial_mean == pytest.approx(initial)
     assert s.initial_variance == pytest.approx(initial_variance)
     assert (s.threshold, s.visible, s.gamma, s.horizon) == (threshold, visible, gamma, steps)
-    assert (s.lower, s.upper) == BOUNDS[s.environment]
+    lower, upper = BOUNDS[s.environment]
+    assert (s.lower, s.upper) == (lower[: s.dim], upper[: s.dim])
     assert len(s.doc) > 40
     assert len(s.source) > 20
     assert s.success
@@ -209,3 +222,71 @@ def test_ball_catching_cannot_leave_its_range() -> None:
     assert setup.max_return is not None
     assert setup.min_return <= setup.horizon * worst
     assert setup.max_return >= setup.horizon * 0.275 + 50 + 25
+
+
+def test_targets_that_are_not_gaussian() -> None:
+    rng = np.random.default_rng(0)
+    two = envs.setup("point-mass-2d")
+    drawn = two.sample("target", 4000, rng)
+    left = drawn[:, 0] < 0
+    assert 0.45 < left.mean() < 0.55
+    for side, mean in ((left, -3.0), (~left, 3.0)):
+        assert np.abs(drawn[side].mean(axis=0) - (mean, 0.5)).max() < 0.002
+        assert drawn[side].std(axis=0) == pytest.approx([0.01, 0.01], rel=0.1)
+    initial = two.sample("initial", 4000, rng)
+    assert (initial >= two.lower).all()
+    assert (initial <= two.upper).all()
+    # The Gaussian that stands in for a mixture has its moments.
+    assert two.target is not None
+    mean, variance = two.target.moments()
+    assert (mean, variance) == (pytest.approx(two.target_mean), pytest.approx(two.target_variance))
+    goals = envs.setup("sparse-maze").sample("target", 4000, rng)
+    far = np.abs(goals[:, :2]).max(axis=1)
+    assert ((far >= 5) & (far <= 7)).all()
+    assert (goals[:, 2] == 0.05).all()
+    assert (goals[:, :2] ** 2).mean(axis=0) == pytest.approx([74 / 3] * 2, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("target", "sentence"),
+    [
+        (envs.MixtureSpec(((0.0, 1.0),), ((1.0, 1.0),), (1.0,)), "'means' needs 3 finite numbers"),
+        (envs.MixtureSpec(((0.0,) * 3,), ((1.0,) * 3,), (0.5,)), "must sum to 1"),
+        (envs.MixtureSpec(((0.0,) * 3,), ((0.0,) * 3,), (1.0,)), "must be positive"),
+        (envs.UniformSpec((1.0,) * 3, (0.0,) * 3), "must not exceed"),
+        (envs.SamplerSpec("nowhere"), "must be module:function"),
+    ],
+)
+def test_distributions_that_do_not_fit_are_refused(target: envs.ContextSpec, sentence: str) -> None:
+    with pytest.raises(envs.SetupError, match=sentence):
+        dataclasses.replace(envs.setup("point-mass-1"), target=target)
+
+
+def test_spdl_has_its_published_floor_on_its_own_task() -> None:
+    from pacebench.harness.study.expand import expand
+    from pacebench.harness.study.models import Study
+
+    study = Study.model_validate(
+        {
+            "name": "floors",
+            "question": "Which floor?",
+            "curricula": [
+                "spdl",
+                {
+                    "name": "spdl",
+                    "label": "bare",
+                    "options": {"std_floor": None, "kl_threshold": None},
+                },
+                "spgl",
+            ],
+            "setups": ["point-mass-spdl", "point-mass-1"],
+            "seeds": {"count": 1},
+            "budget": 100_000,
+        }
+    )
+    found = {(run.label, run.cell.setup): run.cell.curriculum.options for run in expand(study)}
+    floor = found["spdl", "point-mass-spdl"]
+    assert (floor["std_floor"], floor["kl_threshold"]) == ([0.2, 0.1875, 0.1], 8000)
+    assert found["bare", "point-mass-spdl"]["std_floor"] is None
+    assert found["spdl", "point-mass-1"]["std_floor"] is None
+    assert "std_floor" not in found["spgl", "point-mass-spdl"]

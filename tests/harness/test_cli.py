@@ -99,6 +99,10 @@ def test_unknown_command_and_option_exit_with_2() -> None:
         (("anchors", "moon"), "error: no setup is called 'moon'; known: "),
         (("render", "point-mass-2", "--out", "x.png", "--context", "1,2"), "error: "),
         (("check", "none.yaml"), "error: none.yaml: no such file; "),
+        (("check", "no\x1b[2Jne.yaml"), "error: no\\u001b[2Jne.yaml: no such file; "),
+        (("run", "quick", "--results", "README.md"), "error: "),
+        (("run", "quick", "--memory-limit", "1e400"), "error: --memory-limit inf: is no number"),
+        (("check", "quick", "--only", "spg"), "error: --only spg: not in the study; did you mean"),
     ],
 )
 def test_mistakes_get_a_sentence_and_exit_with_2(arguments: tuple[str, ...], sentence: str) -> None:
@@ -179,3 +183,55 @@ def test_completion_knows_the_commands() -> None:
         check=False,
     )
     assert "check" in installed.stdout, (done.stdout, installed.stderr)
+
+
+def test_the_version() -> None:
+    asked, command = (CliRunner().invoke(app, [word]) for word in ("--version", "version"))
+    assert asked.exit_code == 0
+    assert asked.output == command.output
+    assert re.fullmatch(r"pacebench \d+\.\d+.*\n", asked.output)
+
+
+def test_help_can_be_read_on_80_columns() -> None:
+    shown = CliRunner().invoke(app, ["run", "--help"], env={"COLUMNS": "80"}).output
+    lines = re.sub(r"\x1b\[[0-9;]*m", "", shown).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any("Seconds of training that a " in line for line in lines)
+    assert any("--share" in line and "--no-share" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("list",),
+        ("check", "quick", "--no-estimate"),
+        ("plan", "--help"),
+        ("status", "results/point-mass"),
+    ],
+)
+def test_terminals_without_unicode(arguments: tuple[str, ...]) -> None:
+    """Also of what a report prints: the commands print by way of the same two functions."""
+    plain = {"PYTHONUTF8": "0", "LC_ALL": "C", "PYTHONIOENCODING": "ascii"}
+    done = _pacebench(*arguments, **plain)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.isascii()
+    if arguments[0] == "check":
+        assert "epsilon" in done.stdout
+        assert "V-" in done.stdout
+
+
+def test_what_others_wrote_cannot_act_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from pacebench.harness.cli.output import console, say_json
+
+    evil = "a\x1b[31mb\u202ec\x9b2Jd\x07e"
+    table = Table("label")
+    table.add_row(Text(evil))
+    console().print(table)
+    console().print(f"Note: {evil}", markup=False)
+    say_json({"label": evil})
+    shown = capsys.readouterr().out
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e]", shown)
+    assert json.loads(shown[shown.index("{") :]) == {"label": evil}

@@ -34,6 +34,9 @@ def test_unknown_name_offers_the_nearest() -> None:
         registry.get("spgl-shard")
     with pytest.raises(UnknownNameError, match="known: spgl-shared, default"):
         registry.get("zzz")
+    for thing in ([], {}, None, 3):
+        with pytest.raises(UnknownNameError, match="known: spgl-shared, default"):
+            registry.get(thing)  # type: ignore[arg-type]
 
 
 def test_one_name_cannot_stand_for_two_things() -> None:
@@ -74,10 +77,17 @@ def test_every_mistake_of_a_user_has_sentences_and_its_builtin_class() -> None:
     assert unknown.sentences == ("no thing is called 'a'; known: none.",)
 
 
+def _documented_example() -> str:
+    """Returns the curriculum that CONTRIBUTING.md shows."""
+    text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    return text.partition("```python\n")[2].partition("```")[0]
+
+
 @pytest.fixture
 def outside_package(tmp_path: Path) -> Path:
-    """An installed distribution, as pip would lay it out, that adds two curricula to ours."""
+    """An installed distribution, as pip would lay it out, that adds curricula to ours."""
     (tmp_path / "shy_package.py").write_text(OUTSIDE)
+    (tmp_path / "lately.py").write_text(_documented_example())
     info = tmp_path / "shy_package-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shy-package\nVersion: 1.0\n")
@@ -85,6 +95,7 @@ def outside_package(tmp_path: Path) -> Path:
         "[pacebench.curricula]\n"
         "outside-shy = shy_package:Shy\n"
         "outside-broken = shy_package_missing:Nothing\n"
+        "lately-solved = lately:LatelySolved\n"
     )
     return tmp_path
 
@@ -115,3 +126,33 @@ def test_a_broken_outside_package_costs_only_its_own_names(outside_package: Path
     assert "outside-broken" not in done.stdout
     assert "outside-broken" in done.stderr
     assert "shy-package" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["outside-shy", "spgl"])
+def test_two_packages_with_one_name_are_told_apart_by_nobody(
+    outside_package: Path, name: str
+) -> None:
+    """Another package's, and one of ours."""
+    (outside_package / "twin_package.py").write_text(OUTSIDE.replace("outside-shy", name))
+    info = outside_package / "twin_package-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: twin-package\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[pacebench.curricula]\n{name} = twin_package:Shy\n")
+    done = _pacebench("verify", name, path=outside_package)
+    assert done.returncode == 2
+    assert f"each have a curriculum called '{name}'; uninstall one" in done.stderr
+    assert "twin-package" in done.stderr
+    assert "Traceback" not in done.stderr
+    others = _pacebench("verify", "initial", "--help", path=outside_package)
+    assert others.returncode == 0
+
+
+def test_the_documented_curriculum_is_no_gaussian_and_keeps_its_promises(
+    outside_package: Path,
+) -> None:
+    assert len(_documented_example().splitlines()) < 40
+    done = _pacebench("verify", "lately-solved", "--examples", "20", "--json", path=outside_package)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = {p["property"]: p["held"] for p in json.loads(done.stdout)["properties"]}
+    assert {"inside-bounds", "bounded-memory", "record", "state", "wrong-input"} <= set(found)
+    assert not {"trust-region", "convergence"} & set(found)

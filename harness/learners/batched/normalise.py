@@ -100,12 +100,14 @@ class Normaliser:
         return float(np.sqrt(self.returns.var[agent, 0] + EPSILON))
 
     def state(self, agent: int) -> dict[str, Any]:
-        """Returns the moments of one agent; running returns start at zero after a restart."""
+        """Returns the moments of one agent, and the returns of its running episodes."""
         moments = {"obs": self.obs, "returns": self.returns}
-        return {name: m.state(agent) for name, m in moments.items() if m is not None}
+        found = {name: m.state(agent) for name, m in moments.items() if m is not None}
+        return {**found, "running": self._running[agent].tolist()}
 
     def load(self, agent: int, state: dict[str, Any]) -> None:
         """Restores what `state` returned."""
         for name, moments in (("obs", self.obs), ("returns", self.returns)):
             if moments is not None:
                 moments.load(agent, state[name])
+        self._running[agent] = state["running"]

@@ -1,1 +1,1 @@
-"""The figures of a report, each a function from plain numbers to a `Figure`."""
+"""Figures drawn as light SVG: rows over one axis, and small panels side by side."""

@@ -1,187 +1,215 @@
-"""Figures with one row per method or comparison: raw seeds, intervals, contrasts."""
+"""Figures with one row per method or comparison: intervals, every run as a dot, bars.
+
+On the page a figure is a table: names and numbers are text, and each row has a strip of SVG whose
+places are shares of its width, so that it fits any screen and rows can be taken out. The file and
+the LaTeX figure are made of the same rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-import numpy as np
-from matplotlib.axes import Axes
-from matplotlib.transforms import blended_transform_factory
+from markupsafe import Markup, escape
 
-from pacebench.harness.analysis.scores import MEASURED
-from pacebench.harness.report import words
-from pacebench.harness.report.canvas import MUTED, ZONE, Canvas, Figure
-from pacebench.harness.report.data import ReportData
+from pacebench.harness.report.figure import Figure
+from pacebench.harness.report.figures import pgf
+from pacebench.harness.report.figures.axis import Axis, spread
+from pacebench.harness.report.figures.page import standalone
 from pacebench.harness.report.palette import Style
-from pacebench.harness.statistics.interval import Interval
+
+_ROW, _TOP, _LABEL, _STRIP, _NOTE = 22, 40, 150, 300, 110  # pixels of the file
 
 
 @dataclass(frozen=True)
-class Seed:
-    """One run's value, and what hovering over it says."""
+class Dot:
+    """One run.
+
+    Attributes:
+        value: Its value.
+        unit: Its number among the observations that the page knows, if it does.
+        kind: `solved`, `open` where it did not solve the task, `failed` where it did not end.
+    """
 
     value: float
+    unit: int | None
+    kind: str
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One piece of a bar of pieces."""
+
+    value: float
+    phase: int
     tip: str
-    failed: bool
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a figure.
+    """One row.
 
     Attributes:
-        style: Whose row it is.
-        text: What stands beside the axis.
-        interval: The estimate with its interval; None where none may be given.
-        seeds: Raw values, one per training run.
-        note: What stands at the right end, e.g. a verdict.
-        estimate: The point estimate where there is no interval.
+        styles: Whose it is; the first one's colour is its own.
+        text: Its name.
+        ends: Ends of the interval; None where there is none.
+        estimate: The point.
+        dots: Runs.
+        bars: Pieces of a bar, from the left.
+        note: What stands at its end.
+        tone: Its verdict, which gives the note a sign.
+        tip: What hovering over it says.
     """
 
-    style: Style
+    styles: Sequence[Style]
     text: str
-    interval: Interval | None
-    seeds: Sequence[Seed] = ()
-    note: str = ""
+    ends: tuple[float, float] | None = None
     estimate: float | None = None
+    dots: Sequence[Dot] = ()
+    bars: Sequence[Bar] = ()
+    note: str = ""
+    tone: str = ""
+    tip: str = ""
+
+    @property
+    def drawn(self) -> list[float]:
+        """Every value that the axis has to reach."""
+        found = [dot.value for dot in self.dots] + [*(self.ends or ())]
+        found += [] if self.estimate is None else [self.estimate]
+        return [*found, 0.0, sum(bar.value for bar in self.bars)] if self.bars else found
 
 
-def seed_rows(
-    data: ReportData, setup: str, estimand: str, tip: Callable[[Mapping[Any, Any]], str]
-) -> list[Row]:
-    """Returns a row per curriculum that has an estimate, with every run as a point.
+@dataclass(frozen=True)
+class RowPlot:
+    """Rows over one axis.
 
-    Args:
-        data: What the report is made from.
-        setup: The setup.
-        estimand: What is estimated, and the runs' own values.
-        tip: What hovering over a run says.
-    """
-    rows = []
-    for label in data.study.labels:
-        item = data.estimate(label, setup, estimand)
-        if item is not None:
-            runs = data.known(setup, label).to_dict("records")
-            seeds = [Seed(float(run[estimand]), tip(run), run["how"] != MEASURED) for run in runs]
-            style = data.styles[label]
-            rows.append(Row(style, style.short, item.interval, seeds, estimate=item.value))
-    return rows
-
-
-def row_figure(
-    data: ReportData,
-    name: str,
-    title: str,
-    rows: Sequence[Row],
-    xlabel: str,
-    *,
-    per_row: float,
-    before: str = "",
-    after: str | None = None,
-    references: Sequence[tuple[float, str]] = (),
-    zone: tuple[float, float] | None = None,
-    include: Sequence[float] = (),
-    limits: tuple[float, float] | None = None,
-) -> Figure | None:
-    """Draws rows from top to bottom; returns None where there is no number to draw.
-
-    Args:
-        data: What the report is made from.
-        name: Stem of the files.
+    Attributes:
+        name: Stem of the files, unique in the report.
         title: Short heading.
-        rows: The rows.
-        xlabel: Label of the axis, with its unit.
-        per_row: Height of a row in inches.
-        before: What the caption says before it describes the intervals.
-        after: What it says after that; if not given, which runs are left out.
-        references: Vertical lines, each with the word on it.
+        caption: Two sentences at most.
+        axis: The axis.
+        rows: The rows, from top to bottom.
         zone: A shaded range, e.g. of differences too small to matter.
-        include: Values that the axis reaches in any case.
-        limits: Ends of the axis; those of the data if not given.
+        references: Values with a line.
+        notes: Folded below.
+        head: What the notes at the ends are.
+        stamp: What its file says after the title.
     """
-    if all(row.interval is None and row.estimate is None for row in rows):
-        return None
-    with data.canvas(name, title, height=0.85 + per_row * len(rows)) as canvas:
-        axes = canvas.axes
-        if zone is not None:
-            axes.axvspan(*zone, color=ZONE, zorder=0, linewidth=0)
-        axes.grid(axis="x")
-        for i, row in enumerate(rows):
-            raised = 0.16 if row.seeds else 0.0
-            _draw_seeds(canvas, row, i + 0.2)
-            _draw_interval(canvas, row, i - raised)
-            if row.note:
-                beside = blended_transform_factory(axes.transAxes, axes.transData)
-                note = axes.text(1.02, i, row.note, transform=beside, va="center", fontsize=8.5)
-                canvas.mark(note, row.style)
-        label_rows(canvas, [row.text for row in rows], [row.style for row in rows])
-        axes.spines["left"].set_visible(False)
-        axes.set_xlabel(xlabel)
-        if include:
-            axes.update_datalim([(value, 0.0) for value in include], updatey=False)
-            axes.autoscale_view(scaley=False)
-        _draw_references(axes, references)
-        if limits is not None:
-            axes.set_xlim(*limits)
-        said = words.intervals(row.interval for row in rows)
-        return canvas.finish(f"{before}{said}{data.unknown if after is None else after}")
 
+    name: str
+    title: str
+    caption: str
+    axis: Axis
+    rows: Sequence[Row]
+    zone: tuple[float, float] | None = None
+    references: Sequence[float] = ()
+    notes: str = ""
+    head: str = ""
+    stamp: str = ""
 
-def label_rows(canvas: Canvas, texts: Sequence[str], styles: Sequence[Style]) -> None:
-    """Names the rows beside the axis, the first at the top, each marked as its curriculum."""
-    canvas.axes.set_yticks(range(len(texts)), texts)
-    for label, style in zip(canvas.axes.get_yticklabels(), styles, strict=True):
-        canvas.mark(label, style)
-    canvas.axes.tick_params(axis="y", length=0)
-    canvas.axes.set_ylim(len(texts) - 0.5, -0.5)
+    def figure(self) -> Figure:
+        """Returns the finished figure."""
+        files = {".svg": self._file().encode(), ".tex": pgf.rows(self).encode()}
+        return Figure(self.name, self.title, self.caption, self._table(), files, self.notes)
 
+    def _share(self, value: float) -> str:
+        return f"{100 * self.axis.place(value):.1f}%"
 
-def _draw_interval(canvas: Canvas, row: Row, y: float) -> None:
-    axes, style = canvas.axes, row.style
-    if row.interval is None:
+    def _backdrop(self) -> Markup:
+        parts = []
+        if self.zone is not None:
+            low, high = (100 * self.axis.place(end) for end in self.zone)
+            parts.append(
+                f'<rect class="zone" x="{low:.1f}%" width="{high - low:.1f}%" height="100%"/>'
+            )
+        lines = [("tick", place) for place, _ in self.axis.marks()]
+        lines += [("ref", self.axis.place(value)) for value in self.references]
+        for kind, place in lines:
+            at = f"{100 * place:.1f}%"
+            parts.append(f'<line class="{kind}" x1="{at}" x2="{at}" y2="100%"/>')
+        return Markup(f'<g id="{self.name}-back">{"".join(parts)}</g>')
+
+    def _numbers(self, y: str) -> Markup:
+        texts = []
+        for place, text in self.axis.marks():
+            side = "start" if place < 0.05 else "end" if place > 0.95 else "middle"
+            texts.append(f'<text x="{100 * place:.1f}%" y="{y}" text-anchor="{side}">{text}</text>')
+        return Markup("".join(texts))
+
+    def _strip(self, row: Row) -> Markup:
+        """Returns what is drawn of a row, in shares of the strip's width and height."""
+        parts = [f'<use href="#{self.name}-back"/>']
+        left = 0.0
+        for bar in row.bars:
+            start, end = (100 * self.axis.place(value) for value in (left, left + bar.value))
+            left += bar.value
+            parts.append(
+                f'<rect class="p{bar.phase}" x="{start:.2f}%" width="{max(end - start, 0):.2f}%" '
+                f'y="22%" height="56%" data-tip="{escape(bar.tip)}"/>'
+            )
+        for dot, height in zip(row.dots, spread([dot.value for dot in row.dots]), strict=True):
+            x, y = self._share(dot.value), f"{66 + 20 * height:.0f}%"
+            drawn = (
+                f'<text class="failed" x="{x}" y="{y}">×</text>'
+                if dot.kind == "failed"
+                else f'<circle class="{dot.kind}" cx="{x}" cy="{y}" r="3.4"/>'
+            )
+            link = f'<a href="#r{dot.unit}" tabindex="-1">{drawn}</a>'
+            parts.append(drawn if dot.unit is None else link)
+        y = "22%" if row.dots else "50%"
+        tip = f' data-tip="{escape(row.tip)}"' if row.tip else ""
+        if row.ends is not None:
+            low, high = (self._share(end) for end in row.ends)
+            parts.append(f'<line class="bar" x1="{low}" x2="{high}" y1="{y}" y2="{y}"{tip}/>')
         if row.estimate is not None:
-            (point,) = axes.plot(
-                row.estimate, y, marker=style.marker, color=style.colour, markerfacecolor="#ffffff",
-                markersize=6, zorder=4, linestyle="none",
-            )  # fmt: skip
-            canvas.mark(point, style, f"{style.label}: {row.estimate:.4g}, no interval")
-        return
-    said = row.interval
-    tip = f"{row.text}: {said.estimate:.4g} [{said.low:.4g}, {said.high:.4g}] ({said.kind})"
-    (bar,) = axes.plot(
-        [said.low, said.high], [y, y], color=style.colour, linewidth=2.6, zorder=3,
-        solid_capstyle="butt",
-    )  # fmt: skip
-    (point,) = axes.plot(
-        said.estimate, y, marker=style.marker, color=style.colour, markeredgecolor="#ffffff",
-        markeredgewidth=0.8, markersize=6.5, zorder=4, linestyle="none",
-    )  # fmt: skip
-    canvas.mark([bar, point], style, tip)
+            at = self._share(row.estimate)
+            parts.append(f'<circle class="point" cx="{at}" cy="{y}" r="4"{tip}/>')
+        return Markup("".join(parts))
+
+    def _table(self) -> str:
+        body = "".join(
+            f'<tr data-m="{" ".join(str(s.index) for s in row.styles)}" {_colour(row)}>'
+            f'<th scope="row"><span class="name">{escape(row.text)}</span></th>'
+            f'<td><svg class="strip" aria-hidden="true">{self._strip(row)}</svg></td>'
+            f'<td class="{f"note tone-{row.tone}" if row.tone else "note"}">'
+            f"{escape(row.note)}</td></tr>"
+            for row in self.rows
+        )
+        tall = " dots" if any(row.dots for row in self.rows) else ""
+        # As wide as the longest name with its mark.
+        wide = max(len(row.text) for row in self.rows) + 3
+        return (
+            f'<table class="rows{tall}" style="--w:{0.98 * wide:.0f}ch"><thead><tr><td></td>'
+            f'<td><svg class="strip axis" role="img" aria-label="axis: {escape(self.axis.label)}">'
+            f"{self._backdrop()}{self._numbers('11')}</svg></td>"
+            f'<td class="note">{escape(self.head)}</td></tr></thead><tbody>{body}</tbody></table>'
+            f'<p class="axislabel">{escape(self.axis.label)}</p>'
+        )
+
+    def _file(self) -> str:
+        height, width = _TOP + _ROW * len(self.rows) + 26, _LABEL + _STRIP + _NOTE
+        strip = f'x="{_LABEL}" width="{_STRIP}"'
+        parts = [
+            f'<text class="title" x="6" y="16">{escape(self.title + self.stamp)}</text>',
+            f'<svg {strip} y="22" height="{_TOP - 22}">{self._backdrop()}{self._numbers("12")}'
+            "</svg>",
+        ]
+        for i, row in enumerate(self.rows):
+            y = _TOP + _ROW * i
+            parts.append(
+                f"<g {_colour(row)}>"
+                f'<text x="{_LABEL - 8}" y="{y + 15}" text-anchor="end">{escape(row.text)}</text>'
+                f'<svg {strip} y="{y}" height="{_ROW}">{self._strip(row)}</svg>'
+                f'<text x="{_LABEL + _STRIP + 8}" y="{y + 15}">{escape(row.note)}</text></g>'
+            )
+        middle = _LABEL + _STRIP / 2
+        parts.append(
+            f'<text x="{middle}" y="{height - 8}" text-anchor="middle">{escape(self.axis.label)}'
+            "</text>"
+        )
+        styles = [style for row in self.rows for style in row.styles]
+        return standalone("".join(parts), width, height, styles, self.title)
 
 
-def _draw_seeds(canvas: Canvas, row: Row, y: float) -> None:
-    # Neighbours in value get different heights, so that near-equal points can be told apart.
-    ladder = (0.0, 0.1, -0.1, 0.05, -0.05, 0.15, -0.15)
-    ranks = np.argsort(np.argsort([seed.value for seed in row.seeds], kind="stable"))
-    for seed, rank in zip(row.seeds, ranks, strict=True):
-        (point,) = canvas.axes.plot(
-            seed.value, y + ladder[rank % len(ladder)], marker="x" if seed.failed else "o",
-            color=row.style.colour, alpha=0.55, markeredgewidth=1.2 if seed.failed else 0,
-            markersize=4, linestyle="none", zorder=2,
-        )  # fmt: skip
-        canvas.mark(point, row.style, seed.tip)
-
-
-def _draw_references(axes: Axes, references: Sequence[tuple[float, str]]) -> None:
-    low, high = axes.get_xlim()
-    for value, word in references:
-        if low <= value <= high:
-            axes.axvline(value, color=MUTED, linewidth=0.9, linestyle=(0, (2, 2)), zorder=1)
-            above = blended_transform_factory(axes.transData, axes.transAxes)
-            axes.text(
-                value, 1.01, word, transform=above, ha="center", va="bottom", fontsize=7.5,
-                color=MUTED,
-            )  # fmt: skip
-    axes.set_xlim(low, high)
+def _colour(row: Row) -> str:
+    return f'style="--c:var(--m{row.styles[0].index})"'

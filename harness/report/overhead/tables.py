@@ -1,4 +1,4 @@
-"""Tables of a measurement."""
+"""Tables of a measurement, and how times, ratios and shares are written."""
 
 from __future__ import annotations
 
@@ -9,140 +9,132 @@ from pacebench.harness.overhead.findings import (
     CellFinding,
     MeanInterval,
     OverheadSummary,
+    Ratio,
     TimedMethod,
     TrainingSummary,
-    UntimedMethod,
 )
-from pacebench.harness.report.overhead.claims import TONES
-from pacebench.harness.report.overhead.formats import duration, factor, percent
-from pacebench.harness.report.tables import Column, Show, Table, fixed, number
+from pacebench.harness.report.tables import (
+    MINUS,
+    Column,
+    Show,
+    Table,
+    count,
+    fixed,
+    interval_cells,
+    number,
+)
+
+# What generalises to what, in every caption that shows both.
+INTERVALS = (
+    "The first 95 % interval is for other instances of the same workload, timed again (instances "
+    "and blocks are samples); the second is for these instances, timed again (only blocks are)."
+)
+_OLD = (
+    "These findings were made before instances and blocks were crossed: intervals are over blocks."
+)
 
 
-def times_table(summary: OverheadSummary) -> Table:
-    """Returns the time per update of every curriculum in every cell, one column per curriculum."""
-    limit, names = f"> {summary.settings.limit:g} s", summary.settings.curricula
-    columns = (
-        *_CELL_COLUMNS,
-        *(Column(name, name) for name in names),
-        Column("floor", "noise floor", percent, number=True),
-    )
-    rows = [
-        _cell_row(cell) | {name: _time(cell.methods[name], limit) for name in names}
-        for cell in summary.cells
-    ]
-    caption = (
-        f"{clock_name(summary)} per update, geometric mean over {summary.settings.blocks} blocks. "
-        f"“{limit}” is what does not finish within the stated limit, on average over the "
-        "probed updates, or was over it at smaller d with the same K already; “error” "
-        "is an update that raised one. Intervals and CPU times are in the ratio table."
-    )
-    return Table("times", "Time per update", caption, columns, rows, folded=True)
+def duration(seconds: float) -> str:
+    """Returns a time with two or three significant digits and its unit."""
+    unit, size = next((u for u in (("s", 1.0), ("ms", 1e-3)) if seconds >= u[1]), ("µs", 1e-6))
+    value = seconds / size
+    return f"{value:.0f} {unit}" if value >= 99.5 else f"{value:.2g} {unit}"
+
+
+def factor(value: float) -> str:
+    """Returns a ratio: three digits near one, whole numbers where it is large."""
+    if value >= 99.5:
+        digits = 10 ** (len(str(int(value))) - 3)
+        return count(round(value / digits) * digits)
+    return f"{value:.3g}" if value >= 9.95 else f"{value:.2f}"
+
+
+def percent(value: float) -> str:
+    """Returns a share with two significant digits."""
+    value *= 100
+    return (f"{value:.0f} %" if abs(value) >= 9.95 else f"{value:.2g} %").replace("-", MINUS)
+
+
+def with_interval(found: MeanInterval, show: Show = factor) -> str:
+    """Returns an estimate with its interval in brackets."""
+    return f"{show(found.estimate)} ({show(found.low)} to {show(found.high)})"
 
 
 def ratio_table(summary: OverheadSummary) -> Table:
-    """Returns all ratios to the closed form with intervals and verdicts."""
+    """Returns time, ratios to the closed form and quality of every curriculum in every cell."""
     columns = (
         *_CELL_COLUMNS,
-        Column("method", "curriculum", kind="method"),
-        Column("seconds", "wall time", duration, number=True),
-        Column("seconds_low", "", where="csv"),
-        Column("seconds_high", "", where="csv"),
-        Column("cpu", "CPU time", duration, number=True),
-        Column("ratio", "× spgl", factor, number=True),
-        Column("interval", "95 % interval", _span(factor), number=True, where="shown"),
-        Column("low", "", where="csv"),
-        Column("high", "", where="csv"),
-        Column("outcome", "verdict"),
-        Column("cpu_ratio", "CPU × spgl", factor, number=True),
-        Column("cpu_interval", "95 % interval (CPU)", _span(factor), number=True, where="shown"),
-        Column("cpu_low", "", where="csv"),
-        Column("cpu_high", "", where="csv"),
+        *_columns("time", "whole update", duration),
+        Column("wall", "", where="csv"),
+        Column("cpu", "", where="csv"),
+        *_METHOD_COLUMNS,
         Column("floor", "noise floor", percent, number=True),
         Column("status", "status"),
     )
     rows = []
     for cell in summary.cells:
         for name, found in cell.methods.items():
-            row = _cell_row(cell) | {"method": name, "status": found.note or found.status}
+            row = _row(cell, name) | {"status": found.note or found.status}
             if isinstance(found, TimedMethod):
-                row |= {"seconds": found.wall.estimate, "cpu": found.cpu.estimate}
-                row |= {"seconds_low": found.wall.low, "seconds_high": found.wall.high}
-                row["outcome"] = None if found.ratio is None else found.ratio.outcome.value
-                row |= _interval(found.wall_ratio, "ratio", "interval", "low", "high")
-                row |= _interval(
-                    found.cpu_ratio, "cpu_ratio", "cpu_interval", "cpu_low", "cpu_high"
-                )
+                row |= {"wall": found.wall.estimate, "cpu": found.cpu.estimate}
+            elif found.status == "over":
+                row["status"] = found.note or f"> {summary.settings.limit:g} s"
             rows.append(row)
     caption = (
-        f"Ratios over {summary.settings.blocks} paired blocks, each a fresh process; slower "
-        "or faster only where the interval excludes 1 and the estimate is beyond the noise floor "
-        "of the cell's A/A."
+        f"{clock_name(summary)} per update, geometric mean over instances and "
+        f"{summary.settings.blocks} blocks, each a fresh process that replays every instance. "
+        f"{INTERVALS if summary.crossed else _OLD} Slower or faster only where both ratios have "
+        "intervals that exclude 1 and estimates beyond the noise floor of the cell's A/A. What "
+        "does not finish within the limit, on average over the probed updates, or was over it at "
+        "smaller d with the same K already, says so under status."
     )
     return Table("ratios", "Ratios to the closed form", caption, columns, rows, folded=True)
 
 
-def headline_table(cells: Sequence[CellFinding]) -> Table:
-    """Returns the ratios on the headline streams, for the page and the report's section."""
-    words = {tone: speed.value for speed, tone in TONES.items()}
+def headline_table(cells: Sequence[CellFinding], *, crossed: bool) -> Table:
+    """Returns time and quality on the headline streams."""
     columns = (
-        Column("stream", "stream"),
-        Column("size", "K", number=True),
-        Column("method", "curriculum", kind="method"),
-        Column("seconds", "time per update", duration, number=True),
-        Column("ratio", "× spgl", factor, number=True),
-        Column("interval", "95 % interval", _span(factor), number=True),
-        Column("outcome", "verdict", lambda tone: words[tone], kind="verdict"),
-        Column("gap", "gap (median)", percent, number=True),
-        Column("budget", "KL/ε (worst)", number(3), number=True),
-        Column("infeasible", "infeasible", percent, number=True),
-        Column("rejected", "rejected", number=True),
+        *(column for column in _CELL_COLUMNS if column.key != "d"),
+        Column("mean", "mean time", duration, number=True),
+        Column("time", "geometric mean", duration, number=True),
+        *_METHOD_COLUMNS,
     )
-    rows = []
-    for cell in cells:
-        for name, found in cell.timed.items():
-            row = _cell_row(cell) | {"method": name, "seconds": found.time.estimate}
-            row |= _interval(found.ratio, "ratio", "interval")
-            row["outcome"] = None if found.ratio is None else TONES[found.ratio.outcome]
-            if found.quality is not None:
-                row |= {
-                    "gap": found.quality.gap_median,
-                    "budget": found.quality.budget_worst,
-                    "infeasible": found.quality.infeasible / found.quality.updates,
-                    "rejected": found.quality.rejected,
-                }
-            rows.append(row)
+    rows = [_row(cell, name) for cell in cells for name in cell.timed]
     caption = (
-        "Time and quality on the same updates. Gap: 0 % is the best feasible answer of any method, "
+        "Time and quality on the same updates. Times are of whole updates without divergences and "
+        "distances for the record, whose cost is in the table of training runs; “own step” is the "
+        "method's step alone. “Total” is the ratio of the summed times, what a user pays; “per "
+        "update” the geometric mean of the ratios. "
+        f"{INTERVALS if crossed else _OLD} Gap: 0 % is the best feasible answer of any method, "
         "100 % is not moving; negative gaps are bought by breaking a constraint."
     )
-    return Table("headline", "Time and quality of one update", caption, columns, rows)
+    optional = ("mean", "step", "total", "total_same", "ratio_same", "step_total", "step_ratio")
+    title = "Time and quality of one update"
+    return Table("headline", title, caption, columns, rows, optional=optional)
 
 
 def scaling_table(summary: OverheadSummary) -> Table:
     """Returns the fitted exponents."""
     columns = (
         Column("method", "curriculum", kind="method"),
-        Column("alpha", "exponent of d", fixed(2), number=True),
-        Column("alpha_interval", "95 % interval", _span(fixed(2)), number=True),
-        Column("beta", "exponent of K", fixed(2), number=True),
-        Column("beta_interval", "95 % interval (K)", _span(fixed(2)), number=True),
+        *_columns("alpha", "exponent of d", fixed(2)),
+        *_columns("beta", "exponent of K", fixed(2)),
         Column("fixed", "fixed cost", duration, number=True),
         Column("cells", "cells", number=True),
         Column("working", "of them dominated by work", number=True),
-        Column("largest", "largest K·d", number=True),
         Column("misfit", "largest |ln misfit|", fixed(2), number=True),
     )
     rows = [
-        {"method": name, "largest": fit.range[1]}
+        {"method": name}
         | fit.model_dump(include={"fixed", "cells", "working", "misfit"})
-        | _interval(fit.d, "alpha", "alpha_interval")
-        | _interval(fit.size, "beta", "beta_interval")
+        | _cells("alpha", fit.d)
+        | _cells("beta", fit.size)
         for name, fit in summary.scaling.items()
     ]
     caption = (
         "t = t₀ + c·dᵅ·Kᵝ, least squares on the logarithms, fitted in every block; t intervals "
-        "over blocks. Work dominates a cell that takes at least three times the cheapest one. "
-        "Where no or few cells are dominated by work, the exponents extrapolate."
+        "over blocks, so for the same instances timed again. Work dominates a cell that takes at "
+        "least three times the cheapest one; where few cells are, the exponents extrapolate."
     )
     return Table("scaling", "Growth with d and K", caption, columns, rows)
 
@@ -176,40 +168,37 @@ def quality_table(summary: OverheadSummary) -> Table:
 
 def training_table(training: TrainingSummary) -> Table:
     """Returns shares of training time and scores per step and per second."""
-    common = duration(training.common_seconds)
-    spread = _span(number(3))
+    shows: dict[str, tuple[str, Show]] = {
+        "share": ("share of training", percent),
+        "per_update": ("per update", duration),
+        "step": ("of that own step", duration),
+        "recording": ("of that recording", duration),
+        "per_1000_steps": ("per 1000 steps", duration),
+        "seconds": ("training time", duration),
+        "training_ratio": ("× spgl", factor),
+        "final": ("return, all steps", number(3)),
+        "at_common": (f"return after {duration(training.common_seconds)}", number(3)),
+    }
     columns = (
         Column("method", "curriculum", kind="method"),
-        Column("share", "share of training", percent, number=True),
-        Column("share_interval", "95 % interval", _span(percent), number=True),
-        Column("per_update", "per update", duration, number=True),
-        Column("per_1000", "per 1000 steps", duration, number=True),
-        Column("seconds", "training time", duration, number=True),
-        Column("ratio", "× spgl", factor, number=True),
-        Column("final", "return, all steps", number(3), number=True),
-        Column("final_interval", "95 % interval (steps)", spread, number=True),
-        Column("at_common", f"return after {common}", number(3), number=True),
-        Column("at_common_interval", "95 % interval (seconds)", spread, number=True),
+        *(c for key, (heading, show) in shows.items() for c in _columns(key, heading, show)),
         Column("rejected", "rejected", number=True),
     )
-    rows = [
-        {"method": name, "rejected": found.rejected}
-        | _interval(found.share, "share", "share_interval")
-        | _interval(found.per_update, "per_update")
-        | _interval(found.per_1000_steps, "per_1000")
-        | _interval(found.seconds, "seconds")
-        | _interval(found.training_ratio, "ratio")
-        | _interval(found.final, "final", "final_interval")
-        | _interval(found.at_common, "at_common", "at_common_interval")
-        for name, found in training.methods.items()
-    ]
+    rows = []
+    for name, found in training.methods.items():
+        row: dict[str, Any] = {"method": name, "rejected": found.rejected}
+        for key in shows:
+            row |= _cells(key, getattr(found, key))
+        rows.append(row)
     caption = (
         f"Instrumented runs on {training.setup}, {training.env_steps} environment steps, "
         f"{training.seeds} seeds, one process at a time on one thread, curricula in random "
-        "order within each seed. Evaluation is not counted. The last score is read at "
-        "the mean time of the quickest curriculum; a run that was done before keeps its last score."
+        "order within each seed; 95 % t intervals over seeds. Evaluation is not counted. The last "
+        "score is read at the mean time of the quickest curriculum; a run that was done before "
+        "keeps its last score."
     )
-    return Table("training", "Share of training time, score per second", caption, columns, rows)
+    title, optional = "Share of training time, score per second", ("step", "recording")
+    return Table("training", title, caption, columns, rows, optional=optional)
 
 
 def clock_name(summary: OverheadSummary) -> str:
@@ -217,33 +206,51 @@ def clock_name(summary: OverheadSummary) -> str:
     return "Wall-clock time" if summary.clock == "wall" else "Processor time"
 
 
+def _columns(key: str, heading: str, show: Show) -> list[Column]:
+    """Returns an estimate's column and those of its interval."""
+    interval = Column.interval(f"{key}_interval", "95 % interval", show)
+    return [Column(key, heading, show, number=True), *interval]
+
+
+def _cells(key: str, found: MeanInterval | None) -> dict[str, Any]:
+    """Returns what `_columns` shows; and for a ratio, its interval for the same instances."""
+    if found is None:
+        return {}
+    cells = {key: found.estimate, **interval_cells(f"{key}_interval", found)}
+    if isinstance(found, Ratio):
+        cells |= interval_cells(f"{key}_same_interval", found.same_instances)
+    return cells
+
+
+def _row(cell: CellFinding, name: str) -> dict[str, Any]:
+    """Returns what is known of one curriculum in one cell."""
+    stream, found = cell.name if cell.kind == "recorded" else cell.kind, cell.methods[name]
+    row: dict[str, Any] = {"stream": stream, "d": cell.d, "size": cell.size, "method": name}
+    row["floor"] = cell.floor - 1
+    if isinstance(found, TimedMethod):
+        row |= {"mean": found.mean_time, "outcome": found.outcome and found.outcome.value}
+        for key in ("time", "step", "total", "ratio", "step_total", "step_ratio"):
+            row |= _cells(key, getattr(found, key))
+        if (quality := found.quality) is not None:
+            row |= {"gap": quality.gap_median, "infeasible": quality.infeasible / quality.updates}
+    return row
+
+
 _CELL_COLUMNS = (
     Column("stream", "stream"),
     Column("d", "d", number=True),
     Column("size", "K", number=True),
+    Column("method", "curriculum", kind="method"),
 )
-
-
-def _cell_row(cell: CellFinding) -> dict[str, Any]:
-    stream = cell.name if cell.kind == "recorded" else cell.kind
-    return {"stream": stream, "d": cell.d, "size": cell.size, "floor": cell.floor - 1}
-
-
-def _time(found: TimedMethod | UntimedMethod, limit: str) -> str:
-    if isinstance(found, TimedMethod):
-        return duration(found.time.estimate)
-    if found.status == "failed":
-        return "error"
-    return "> memory" if found.note == "out of memory" else limit
-
-
-def _interval(found: MeanInterval | None, *keys: str) -> dict[str, Any]:
-    """Returns estimate, (low, high), low and high under as many keys as are given."""
-    if found is None:
-        return {}
-    ends = (found.low, found.high)
-    return dict(zip(keys, (found.estimate, ends, *ends), strict=False))
-
-
-def _span(show: Show) -> Show:
-    return lambda ends: f"{show(ends[0])} to {show(ends[1])}"
+_METHOD_COLUMNS = (
+    *_columns("total", "total × spgl", factor),
+    *Column.interval("total_same_interval", "same instances", factor),
+    *_columns("ratio", "per update × spgl", factor),
+    *Column.interval("ratio_same_interval", "same instances", factor),
+    Column("outcome", "verdict"),
+    Column("step", "own step", duration, number=True),
+    *_columns("step_total", "own steps: total × spgl", factor),
+    *_columns("step_ratio", "per update × spgl", factor),
+    Column("gap", "gap (median)", percent, number=True),
+    Column("infeasible", "infeasible", percent, number=True),
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pandas as pd
@@ -9,7 +10,14 @@ import pandas as pd
 from pacebench import curricula
 from pacebench.harness.report import document as doc
 from pacebench.harness.report.data import ReportData, of_cell
-from pacebench.harness.report.figures.curriculum import divergence_figure, path_figure, step_figure
+from pacebench.harness.report.figure import Figure
+from pacebench.harness.report.figures.travel import (
+    DISTANCES,
+    SLIDER,
+    distance_figure,
+    step_figure,
+    travel_figures,
+)
 from pacebench.harness.report.tables import CELL, Column, Table, fixed, number, percent
 
 # A step that exceeds its budget by rounding alone is not a violation.
@@ -25,29 +33,33 @@ _ARRIVED = 1e-6
 
 
 def behaviour(data: ReportData) -> doc.Section:
-    """Returns distance to the target, realised steps against ε, and paths in context space."""
+    """Returns the way through context space, and folded: distances, steps against ε, a table."""
     if data.updates.empty:
         text = "No curriculum update was recorded: no curriculum of this study moves."
         return doc.Section("behaviour", "Curriculum behaviour", [doc.Text(text)])
-    lead = (
-        "How the sampling distributions moved. Every update is measured by the same exact "
-        "KL(p_new‖p_old) in units of its ε, whatever the curriculum itself promises to bound: "
-        "the joint step, the step in the other direction, or the mean and the spread one by "
-        "one. An update above 1 broke the budget as a joint step."
-    )
-    blocks: list[doc.Block] = [doc.Text(lead), doc.TableBlock(_table(data))]
+    shown: list[Figure] = []
+    further: list[Figure | None] = []
+    distances: list[Figure | None] = []
+    steps: list[Figure | None] = []
     for setup in data.study.setups:
         here = data.updates[data.updates["setup"] == setup]
-        if here.empty:
-            continue
-        figures = [
-            divergence_figure(data, setup, here),
-            step_figure(data, setup, here[_is_paced(here)]),
-            *(path_figure(data, setup, here, d) for d in range(data.setups[setup].dim)),
-        ]
+        ways = travel_figures(data, setup, here)
+        shown += ways[:1]
+        further += ways[1:]
+        distances += [distance_figure(data, setup, here, *column) for column in DISTANCES]
+        steps.append(step_figure(data, setup, here[_is_paced(here)]))
+    blocks: list[doc.Block] = []
+    if shown:
+        shown[0] = replace(shown[0], svg=SLIDER + shown[0].svg)
+        blocks.append(doc.Figures(shown))
+    for title, figures in (
+        ("Other pairs of context dimensions", further),
+        ("Distance to the target", distances),
+        ("Size of the steps against ε", steps),
+    ):
         drawn = [figure for figure in figures if figure is not None]
-        if drawn:
-            blocks += [doc.Heading(setup), doc.Figures(drawn)]
+        blocks += [doc.Fold(title, [doc.Figures(drawn)])] if drawn else []
+    blocks.append(doc.Fold("Curriculum behaviour as a table", [doc.TableBlock(_table(data))]))
     return doc.Section("behaviour", "Curriculum behaviour", blocks)
 
 
@@ -66,11 +78,8 @@ def _table(data: ReportData) -> Table:
     return Table(
         "curriculum-behaviour",
         "",
-        "Updates of all runs together. “Moved” counts those that changed the distribution at all "
-        "(by more than 10⁻⁶ nats), and shares above ε are shares of them: once the target is "
-        "reached nothing moves any more. “Rejected” counts updates short of the target that were "
-        "not used. “On target” counts runs whose last distribution is the target (KL below 10⁻⁶ "
-        "nats).",
+        "Updates of all runs together; shares above ε are shares of those that moved at all. “On "
+        "target” counts runs whose last distribution is the target.",
         (
             *CELL,
             Column("runs", "runs", number=True),
@@ -85,10 +94,16 @@ def _table(data: ReportData) -> Table:
             Column("violation_share", "share of moves", percent(1), number=True),
             Column("largest_ratio", "largest KL/ε", fixed(2), number=True),
             Column("final_kl", "final KL to target (median)", number(3), number=True),
+            Column("distance", "final distance to target (median)", number(3), number=True),
             Column("on_target", "on target", number=True),
             Column("ess_share", "ESS / episodes (median)", percent(0), number=True),
         ),
         rows,
+        optional=["distance"],
+        notes="Every update is measured by the same exact KL(p_new‖p_old) in units of its ε, "
+        "whatever the curriculum itself promises to bound. Moved: by more than 10⁻⁶ nats. "
+        "Rejected: updates short of the target that were not used. On target: KL below 10⁻⁶ nats. "
+        "The distance is the sliced 1-Wasserstein distance, which every method has.",
     )
 
 
@@ -106,11 +121,13 @@ def _behaviour(mine: pd.DataFrame) -> dict[str, Any]:
     last = mine.sort_values("env_steps").groupby("seed", observed=True).tail(1)
     away = ~(mine["kl_target_forward"].astype(float) <= _ARRIVED)
     final = last["kl_target_forward"].astype(float)
+    far = last["sliced_wasserstein"].astype(float) if "sliced_wasserstein" in last else None
     found: dict[str, Any] = {
         "runs": len(last),
         "updates": len(mine),
         "rejected": int((~mine["accepted"].astype(bool) & away).sum()),
         "final_kl": float(final.median()) if final.notna().any() else None,
+        "distance": float(far.median()) if far is not None and far.notna().any() else None,
         "on_target": int((final <= _ARRIVED).sum()),
     }
     paced = mine[_is_paced(mine)]

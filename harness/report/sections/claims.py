@@ -1,120 +1,190 @@
-"""What the study claims: sentences from verdicts, the watermark, the verdict table."""
+"""What the study claims: a line per verdict, the contrasts, and the wealth behind them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pacebench.harness.analysis.comparisons import ComparisonResult
+import numpy as np
+
+from pacebench.harness.analysis.comparisons import ComparisonResult, model_coverage
 from pacebench.harness.analysis.table import SUITE
-from pacebench.harness.analysis.verdicts import Verdict
+from pacebench.harness.analysis.verdicts import number as digits
 from pacebench.harness.report import document as doc
 from pacebench.harness.report import words
-from pacebench.harness.report.canvas import Figure
+from pacebench.harness.report.answer import SIGNS
 from pacebench.harness.report.data import ReportData
-from pacebench.harness.report.figures.rows import Row, row_figure
+from pacebench.harness.report.figure import Figure
+from pacebench.harness.report.figures.axis import Axis
+from pacebench.harness.report.figures.panels import Line, Panel, PanelPlot
+from pacebench.harness.report.figures.rows import Row, RowPlot
 from pacebench.harness.report.tables import Column, Table, fitted, interval_cells, number, p_value
-
-WORDS = {
-    Verdict.BETTER: "▲ better",
-    Verdict.WORSE: "▼ worse",
-    Verdict.EQUIVALENT: "≈ equivalent",
-    Verdict.NOT_WORSE: "△ not worse",
-    Verdict.UNDECIDED: "? undecided",
-}
 
 
 def claims(data: ReportData) -> doc.Section:
-    """Returns the claims, one sentence each, with scope and strength."""
-    family = _family(data)
+    """Returns the claims, one line each, with sentence, scope and strength folded."""
+    family, said = data.family, data.study.statistics
     blocks: list[doc.Block] = []
     if data.exploratory:
         # Above the claims: whoever reads one has read this.
         warning = "Exploratory: read what follows as hypotheses, not as findings."
         blocks.append(doc.Warned(warning, data.analysis.exploratory))
-    blocks.append(
-        doc.Claims([_claim(data, item) for item in family])
-        if family
-        else doc.Text("The study declares no comparison, so there is nothing to claim.")
-    )
+    if not family:
+        blocks.append(doc.Text("The study declares no comparison, so there is nothing to claim."))
+    else:
+        rule = (
+            (
+                f"The verdict has α = {said.alpha:.3g}: at every look at the data it is right"
+                if len(family) == 1
+                else f"All {len(family)} verdicts share α = {said.alpha:.3g}: at every look at the "
+                "data they are right together"
+            )
+            + f" with probability {1 - said.alpha:.3g} at least, whatever the shape of the scores. "
+            "A verdict is where its interval lies; open a line for what it rests on."
+        )
+        table = doc.TableBlock(_table(data, family))
+        blocks += [
+            doc.Text(rule),
+            doc.Claims([_claim(data, item) for item in family]),
+            doc.Fold("All verdicts as a table, with Welch's, permutation and percentile", [table]),
+        ]
     blocks += [doc.Warned(note) for note in data.notes]
     return doc.Section("claims", "Claims", blocks)
 
 
-def verdicts(data: ReportData) -> doc.Section:
-    """Returns the table of verdicts and the plotted comparisons."""
-    family = _family(data)
-    said = data.study.statistics
-    lead = (
-        f"{words.plural(len(family), 'question')} of {_measures(family)} with α = "
-        f"{said.alpha:.3g} among them: all verdicts, at every look at the data, are right together "
-        f"with probability {1 - said.alpha:.3g} at least, whatever the shape of the scores. A "
-        f"verdict is where the interval lies: above or below 0, or inside ± the smallest effect of "
-        f"interest ({said.smallest_effect:g} of normalised score). Everything else in this report "
-        "is exploratory."
+def contrasts(data: ReportData) -> list[Figure]:
+    """Returns the intervals of the weighted comparisons, a figure per scope and estimand."""
+    found = []
+    keys = dict.fromkeys((item.question.scope, item.question.estimand) for item in data.family)
+    for place, (scope, estimand) in enumerate(keys):
+        mine = data.comparisons(weighted=True, scope=scope, estimand=estimand)
+        effect = mine[0].effect
+        rows = [_contrast(data, item) for item in mine]
+        values = [value for row in rows for value in row.drawn] + [-effect, effect]
+        plot = RowPlot(
+            f"contrasts-{place}",
+            words.scope(scope),
+            f"Dot and bar: difference and its interval. Shaded: differences below "
+            f"{digits(effect)}, the smallest effect of interest.",
+            Axis.over(values, f"difference in {mine[0].measure}"),
+            rows,
+            zone=(-effect, effect),
+            references=[0.0],
+            head="n",
+            notes=words.intervals(item.shown for item in mine),
+        )
+        found.append(data.figure(plot))
+    return found
+
+
+def _contrast(data: ReportData, item: ComparisonResult) -> Row:
+    q, shown = item.question, item.shown
+    styles = [data.styles[q.a], data.styles[q.b]]
+    return Row(
+        # The control's colour would be everywhere, so a comparison has that of the other side.
+        styles[::-1] if q.a == data.study.control else styles,
+        f"{styles[0].short} − {styles[1].short}",
+        None if shown is None else (shown.low, shown.high),
+        None if shown is None else shown.estimate,
+        note=f"{SIGNS[item.verdict.value]} {item.seeds}",
+        tone=item.verdict.value.replace(" ", "-"),
+        tip=item.sentence(),
     )
-    blocks: list[doc.Block] = [doc.Text(lead), doc.TableBlock(_table(data, family))]
-    figures = [
-        figure
-        for estimand in said.primary
-        for scope in data.scopes
-        if (figure := _forest(data, scope, estimand))
-    ]
-    if figures:
-        blocks.append(doc.Figures(figures))
-    return doc.Section("verdicts", "Verdicts", blocks)
 
 
-def _family(data: ReportData) -> list[ComparisonResult]:
-    return data.comparisons(weighted=True)
+def wealth(data: ReportData) -> doc.Section | None:
+    """Returns the wealth of every weighted comparison over its seeds; None without any."""
+    items = [item for item in data.family if item.wealth is not None and item.seeds]
+    if not items:
+        return None
+    found = {id(item): _wealth_lines(item) for item in items}
+    needed = [2 / item.question.alpha for item in items]
+    values = [float(v) for lines in found.values() for line in lines for v in line.y]
+    most = max(item.seeds for item in items)
+    y = Axis.over([*values, *needed, 1.0], "wealth (log)", log=True, most=1e6)
+    panels = []
+    for item in items:
+        q = item.question
+        styles = [data.styles[q.a], data.styles[q.b]]
+        panels.append(
+            Panel(
+                f"{styles[0].short} − {styles[1].short}",
+                styles[::-1] if q.a == data.study.control else styles,
+                found[id(item)],
+                note=f"{words.scope(q.scope)}: {item.verdict}",
+            )
+        )
+    shares = dict.fromkeys(f"2/α = {value:.3g}" for value in needed)
+    rules = [(value, word) for value, word in zip(dict.fromkeys(needed), shares, strict=True)]
+    plot = PanelPlot(
+        "wealth",
+        "Wealth of each comparison over its seeds",
+        "A gambler who bets on “better” (solid) or “worse” (dashed) against no difference wins "
+        "only by chance where there is none. At the line 2/α the comparison is decided.",
+        Axis.over([0, most], "seeds", limits=(0.0, float(most)), count=3),
+        y,
+        panels,
+        rules=rules if len(rules) < 4 else (),
+    )
+    figures = doc.Figures([data.figure(plot)])
+    return doc.Section("wealth", "How the evidence grew", [figures])
 
 
-def _measures(family: list[ComparisonResult]) -> str:
-    return " and ".join(dict.fromkeys(item.measure for item in family)) or "nothing"
+def _wealth_lines(item: ComparisonResult) -> list[Line]:
+    assert item.wealth is not None
+    seeds = np.arange(item.seeds + 1, dtype=np.float64)
+    sides = (("mean", item.wealth.above), ("second", item.wealth.below))
+    return [Line(seeds, np.exp(np.append(0.0, log)), kind) for kind, log in sides]
 
 
 def _claim(data: ReportData, item: ComparisonResult) -> doc.Claim:
-    asked = item.question
+    asked, shown = item.question, item.shown
     conditional = (
         " Conditional on these configurations: another search might have found others."
         if not data.by_search and data.tuned & {asked.a, asked.b}
         else ""
-    )
-    scope = (
-        f"the mean over {len(data.study.setups)} setups"
-        if asked.scope == SUITE
-        else f"{asked.scope} alone"
     )
     hidden = "".join(
         f" {words.capital(label)} never failed, which leaves a failure rate up to {rate:.0%}."
         for label, rate in item.hidden.items()
     )
     lost = (
-        f" {words.plural(item.lost, 'run')} lost to the machine count as best and as worst."
+        f" {words.plural(item.lost, 'run')} lost to the machine, counted as best and as worst."
         if item.lost
         else ""
     )
     clipped = (
-        f" {words.plural(item.clipped, 'score')} outside the declared range were clipped to it."
+        f" {words.plural(item.clipped, 'score')} outside the range, clipped to it."
         if item.clipped
         else ""
     )
     strength = "confirmatory" if item.confirmatory else "exploratory"
     units = "searches or seeds" if data.by_search else "seeds"
+    where = words.scope(asked.scope)
     return doc.Claim(
         outcome=item.verdict.value.replace(" ", "-"),
-        word=WORDS[item.verdict],
+        word=f"{SIGNS[item.verdict.value]} {item.verdict}",
         sentence=item.sentence(),
-        strength=f"Scope: {scope}, learner {' and '.join(data.learners)}, {data.study.budget:,} "
-        f"steps. Strength: {strength}, n = {item.seeds} {units}, α = {asked.alpha:.2g}."
-        f"{hidden}{lost}{clipped}{conditional}",
+        strength=f"Scope: {'the mean over ' if asked.scope == SUITE else ''}{where}, learner "
+        f"{' and '.join(data.learners)}, {data.study.budget:,} steps. Strength: {strength}, n = "
+        f"{item.seeds} {units}, α = {asked.alpha:.2g}.{hidden}{lost}{clipped}{conditional}",
+        brief=(
+            f"{asked.a} − {asked.b}",
+            where,
+            item.measure,
+            "no interval"
+            if shown is None
+            else f"{digits(shown.estimate)} [{digits(shown.low)}, {digits(shown.high)}]",
+            f"n = {item.seeds}",
+        ),
+        labels=(asked.a, asked.b),
     )
 
 
 def verdict_rows(data: ReportData) -> list[dict[str, Any]]:
     """Returns the verdict table as plain rows, which the terminal prints too."""
     rows = []
-    for item in _family(data):
+    for item in data.family:
         asked, shown = item.question, item.shown
         rows.append(
             {
@@ -147,7 +217,7 @@ def verdict_columns(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
         Column("control", "compared with", kind="method"),
         Column("setup", "setup"),
         Column("estimand", "by", where="shown" if several else "csv"),
-        Column("verdict", "verdict", lambda value: WORDS[Verdict(value)], kind="verdict"),
+        Column("verdict", "verdict", lambda value: f"{SIGNS[value]} {value}", kind="verdict"),
         Column("difference", "difference", show, number=True),
         *Column.interval("interval", "interval", show),
         Column("interval_kind", "kind", where="csv"),
@@ -163,42 +233,16 @@ def verdict_columns(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
 
 def _table(data: ReportData, family: list[ComparisonResult]) -> Table:
     rows = verdict_rows(data)
-    caption = (
-        f"Differences of {_measures(family)}, curriculum minus what it is compared with. "
-        f"{words.intervals(item.interval for item in family)}\n"
-        f"Beside it, at the same level, as if scores were near normal: "
-        f"{words.intervals(item.model for item in family)}"
-        f"{words.percentiles(item.percentile for item in family)}"
-    )
+    measures = " and ".join(dict.fromkeys(item.measure for item in family))
     return Table(
-        "verdicts", "", caption, verdict_columns(rows), rows, optional=["model", "percentile"]
-    )
-
-
-def _forest(data: ReportData, scope: str, estimand: str) -> Figure | None:
-    mine = data.comparisons(weighted=True, scope=scope, estimand=estimand)
-    if not mine:
-        return None
-    controls = {item.question.b for item in mine}
-    rows = []
-    for item in mine:
-        style, control = (data.styles[m] for m in (item.question.a, item.question.b))
-        against = f" − {control.short}" if len(controls) > 1 else ""
-        text = f"{style.short}{against}"
-        rows.append(Row(style, text, item.shown, note=item.verdict.value))
-    effect = mine[0].effect
-    to = f" to {data.styles[controls.pop()].short}" if len(controls) == 1 else ""
-    place = data.study.statistics.primary.index(estimand) * len(data.scopes)
-    return row_figure(
-        data,
-        f"contrasts-{place + data.scopes.index(scope)}",
-        f"Differences, {words.scope(scope)}",
+        "verdicts",
+        "",
+        f"Differences of {measures}, curriculum minus what it is compared with. A verdict is where "
+        "the interval lies, at the comparison's own share of α.",
+        verdict_columns(rows),
         rows,
-        f"difference in {mine[0].measure}{to}",
-        per_row=0.4,
-        before="Declared comparisons with ",
-        after=f" Shaded: differences below the smallest effect of interest (±{effect:.3g}).",
-        references=[(0.0, "no difference")],
-        zone=(-effect, effect),
-        include=[-effect, effect],
+        optional=["model", "percentile"],
+        notes=f"{words.intervals(item.interval for item in family)}\nBeside it, at the same level, "
+        f"Welch's interval, as if scores were near normal. {model_coverage(family)}."
+        f"{words.percentiles(item.percentile for item in family)}",
     )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
 
+from pacebench.envs import Anchors
 from pacebench.harness.analysis import freeze
+from pacebench.harness.analysis.deviations import code_changes
 from pacebench.harness.analysis.scores import UNRESOLVED
 from pacebench.harness.analysis.table import Accounting, tally
 from pacebench.harness.analysis.units import LEAST_REPLICATES
@@ -68,15 +71,16 @@ def accounting(data: ReportData) -> doc.Section:
     )
     caption = (
         "Diverged, timed-out and method-crashed runs score the declared floor. Runs lost to the "
-        "machine are unknown: they count as the best and as the worst they could be. A missing "
-        "run ends the seeds that its comparisons count."
+        "machine count as the best and as the worst they could be; a missing run ends the seeds "
+        "that its comparisons count."
     )
-    tables = [Table("accounting", "", caption, columns, rows)]
-    if (runs["status"] != "ok").any():
-        tables.append(_failures(data))
-    tables.append(_all_runs(data))
     blocks: list[doc.Block] = [doc.Text(" ".join(sentences))]
-    blocks += [doc.TableBlock(table) for table in tables]
+    table = doc.TableBlock(Table("accounting", "", caption, columns, rows))
+    if (runs["status"] != "ok").any():
+        blocks += [table, doc.TableBlock(_failures(data))]
+    else:
+        blocks += [doc.Text("Every planned run ended well."), doc.Fold("Runs per cell", [table])]
+    blocks.append(doc.TableBlock(_all_runs(data)))
     return doc.Section("accounting", "Run accounting", blocks)
 
 
@@ -113,7 +117,10 @@ def _all_runs(data: ReportData) -> Table:
             _RUN_ID,
         ),
         sorted(
-            _records(data.runs),
+            (
+                {**run, "unit": data.units.get((run["label"], run["setup"], int(run["seed"])))}
+                for run in _records(data.runs)
+            ),
             key=lambda run: (setups.index(run["setup"]), labels.index(run["label"]), run["seed"]),
         ),
         folded=True,
@@ -126,7 +133,8 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 def provenance(data: ReportData) -> doc.Section:
     """Returns the plan, its history, and where the results come from."""
-    blocks = [*_plan(data), doc.Pairs(list(data.provenance)), doc.TableBlock(_scales(data))]
+    details: list[doc.Block] = [doc.Pairs(list(data.provenance)), doc.TableBlock(_scales(data))]
+    blocks = [*_plan(data), doc.Fold("Code, machines, held-out contexts and scales", details)]
     return doc.Section("provenance", "Provenance and plan", blocks)
 
 
@@ -156,9 +164,14 @@ def _plan(data: ReportData) -> Iterator[doc.Block]:
             "It was frozen under an early rule of verdicts (Welch's t, Holm's correction); the "
             "verdicts here follow the present one, for the same questions."
         )
-    elif frozen.versions[-1].analysis != freeze.analysis_code():
-        yield doc.Text("The code of the analysis has changed since the plan was frozen.")
-    silent = freeze.undeclared(frozen, data.declared, data.runs)
+    changed = code_changes(frozen, data.history, data.comparisons(weighted=True))
+    if notes := [*data.analysis.standing.notes, *changed]:
+        yield doc.Heading("Deviations that the rule allows")
+        yield doc.Listing(notes)
+    if doubts := data.analysis.standing.model_doubts:
+        yield doc.Heading("Why the t-tests promise less than their level")
+        yield doc.Listing(doubts)
+    _, silent = freeze.undeclared(frozen, data.declared, data.runs)
     if silent:
         yield doc.Heading("Deviations that were not declared")
         yield doc.Listing([change.sentence() for change in silent])
@@ -169,7 +182,8 @@ def _scales(data: ReportData) -> Table:
         "anchors",
         "Scales",
         "Normalised score = (return − baseline) / (reference − baseline), fixed per setup and "
-        "never taken from the data at hand. The floor is the normalised score of a failed run.",
+        "never taken from the data at hand. The floor is the normalised score of a failed run. "
+        "Where a setup has no anchors, every score called normalised is a raw return.",
         (
             Column("setup", "setup"),
             Column("baseline", "baseline return (0)", number(4), number=True),
@@ -183,17 +197,26 @@ def _scales(data: ReportData) -> Table:
         [
             {
                 "setup": name,
-                "baseline": scale.anchors.baseline.mean_return,
-                "reference": scale.anchors.reference.mean_return,
-                "policies": f"{scale.anchors.baseline.policy}, {scale.anchors.reference.policy}",
-                "episodes": scale.anchors.episodes,
-                "floor": scale.floor,
+                **_anchors(scale.anchors),
+                "floor": None if math.isnan(scale.floor) else scale.floor,
                 "threshold": scale.threshold,
-                "command": scale.anchors.command,
             }
             for name, scale in data.scales.items()
         ],
     )
+
+
+def _anchors(anchors: Anchors | None) -> dict[str, Any]:
+    if anchors is None:
+        return {"policies": "no anchors: raw returns"}
+    low, high = anchors.baseline, anchors.reference
+    return {
+        "baseline": low.mean_return,
+        "reference": high.mean_return,
+        "policies": f"{low.policy}, {high.policy}",
+        "episodes": anchors.episodes,
+        "command": anchors.command,
+    }
 
 
 def limits(data: ReportData) -> doc.Section:

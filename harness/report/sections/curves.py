@@ -9,88 +9,123 @@ import numpy as np
 from pacebench.harness.analysis.scores import STEPS, UNRESOLVED
 from pacebench.harness.report import document as doc
 from pacebench.harness.report import words
-from pacebench.harness.report.canvas import Figure
 from pacebench.harness.report.data import ReportData, of_cell
-from pacebench.harness.report.figures.lines import Bundle, draw_bundles, finish_steps
-from pacebench.harness.report.figures.rows import row_figure, seed_rows
+from pacebench.harness.report.figure import Figure
+from pacebench.harness.report.figures.axis import Axis
+from pacebench.harness.report.figures.panels import FloatArray, Line, Panel, PanelPlot
+from pacebench.harness.report.figures.rows import Dot
+from pacebench.harness.report.sections.scores import seed_plot
 from pacebench.harness.report.tables import CELL, Column, Table, count, fixed, interval_cells
 from pacebench.harness.statistics import coverage
 from pacebench.harness.statistics.curves import learning_curve
-from pacebench.harness.statistics.interval import level_words
-from pacebench.harness.statistics.survival import kaplan_meier
+
+# Runs drawn singly per panel: more cannot be told apart.
+MOST_RUNS = 40
 
 
 def learning(data: ReportData) -> doc.Section:
-    """Returns the target score over environment steps, every seed and a simultaneous band."""
-    points = words.plural(len(data.study.evaluation_steps()), "point")
-    lead = (
-        f"The deterministic policy on the held-out target contexts, evaluated at {points} fixed in "
-        "advance. Steps count everything a curriculum consumes. A run that failed goes on at the "
-        "floor; no curve is cut short."
-    )
-    figures = [
-        figure
-        for setup in data.study.setups
-        for column, measure in (("return", "target return"), ("success", "success rate"))
-        if (figure := _curves(data, setup, column, measure)) is not None
-    ]
-    return doc.Section("curves", "Learning curves", [doc.Text(lead), doc.Figures(figures)])
+    """Returns the target return over environment steps, a panel per curriculum and setup."""
+    figures = [f for setup in data.study.setups if (f := _curves(data, setup)) is not None]
+    return doc.Section("curves", "Learning curves", [doc.Figures(figures)])
 
 
-def _curves(data: ReportData, setup: str, column: str, measure: str) -> Figure | None:
-    bundles, captions = [], []
+def curve_of(data: ReportData, setup: str, label: str) -> tuple[list[int], FloatArray, FloatArray]:
+    """Returns seeds, steps and the target return of every known run of a cell, (runs, steps)."""
+    mine = of_cell(data.curves, setup, label)
+    mine = mine[mine["how"] != UNRESOLVED]
+    wide = mine.pivot_table(index="seed", columns="step", values="return")
+    seeds = [int(seed) for seed in wide.index]
+    return seeds, wide.columns.to_numpy(dtype=np.float64), wide.to_numpy(dtype=np.float64)
+
+
+def _curves(data: ReportData, setup: str) -> Figure | None:
+    panels, captions, behind, drawn = [], [], [], []
     for label, style in data.styles.items():
-        mine = of_cell(data.curves, setup, label)
-        mine = mine[mine["how"] != UNRESOLVED]
-        wide = mine.pivot_table(index="seed", columns="step", values=column)
-        if wide.empty:
+        seeds, x, values = curve_of(data, setup, label)
+        if not len(values):
             continue
-        x, values = wide.columns.to_numpy(dtype=np.float64), wide.to_numpy(dtype=np.float64)
-        threads = {
-            f"{label}, seed {seed}: {measure} {row[-1]:.4g} at the end": row
-            for seed, row in zip(wide.index, values, strict=True)
-        }
+        centre, band = values.mean(axis=0), None
         # There is no band of a single run, or of runs that agree everywhere.
-        if len(values) < 2 or not (values.std(axis=0) > 0).any():
-            bundles.append(Bundle(style, x, values.mean(axis=0), threads=threads))
-            continue
-        level, shape = data.analysis.level, coverage.classify(values[:, [-1]])
-        known = coverage.at_level(level, "max-t", "curve", len(values), 1, shape)
-        rng = data.rng(2, data.study.setups.index(setup), style.index, int(column == "success"))
-        band = learning_curve(x, values, [int(seed) for seed in wide.index], rng, level, known)
-        bundles.append(Bundle(style, x, band.centre, band.low, band.high, threads))
-        captions.append(band.caption)
-    if not bundles:
+        if len(values) > 1 and (values.std(axis=0) > 0).any():
+            level, shape = data.analysis.level, coverage.classify(values[:, [-1]])
+            known = coverage.lookup("max-t", "curve", len(values), 1, shape, level)
+            rng = data.rng(2, data.study.setups.index(setup), style.index, 0)
+            found = learning_curve(x, values, seeds, rng, level, known)
+            centre, band = found.centre, (x, found.low, found.high)
+            captions.append(found.caption)
+        runs = [
+            Line(x, row, "run", unit=data.units[label, setup, seed])
+            for seed, row in zip(seeds[:MOST_RUNS], values, strict=False)
+        ]
+        mean = Line(x, centre)
+        note = f"n = {len(values)}"
+        panels.append(Panel(style.short, [style], [*runs, mean], band, note=note, key="all"))
+        behind.append((style, mean))
+        drawn += values.ravel().tolist()
+    if not panels:
         return None
-    with data.canvas(f"curve-{column}-{setup}", f"{words.capital(measure)}, {setup}") as canvas:
-        draw_bundles(canvas, bundles)
-        canvas.axes.set_ylabel(measure)
-        if column == "success":
-            canvas.axes.set_ylim(-0.03, 1.03)
-        finish_steps(canvas, bundles, data.study.budget)
-        said = "; ".join(dict.fromkeys(captions)) or "too few runs for a band"
-        return canvas.finish(f"Mean over runs; faint: every run. Shade: {said}.{data.unknown}")
+    plot = PanelPlot(
+        f"curve-return-{setup}",
+        setup,
+        "Mean over runs (thick), every run (thin), a simultaneous band (shade), and the means of "
+        "the others in grey. A run that failed goes on at the floor; no curve is cut short.",
+        Axis.over([], "environment steps", limits=(0.0, float(data.study.budget)), count=2),
+        Axis.over(drawn, "target return", count=3),
+        panels,
+        backdrops={"all": behind},
+        notes=f"{'; '.join(dict.fromkeys(captions)) or 'Too few runs for a band'}.{data.unknown}",
+    )
+    return data.figure(plot)
 
 
 def efficiency(data: ReportData) -> doc.Section:
     """Returns the area under the learning curve and the steps to V₋, censored ones included."""
-    first = words.short_count(data.study.evaluation_steps()[0])
-    lead = (
-        f"Area under the normalised target score per environment step, from the first evaluation "
-        f"at {first} steps to the last, and environment steps until the mean discounted target "
-        f"return first reaches the setup's threshold V₋ at an evaluation (every {first} steps or "
-        "so). A run that never reaches it is censored at the end of training and counts as such: "
-        "the restricted mean averages over all runs, not over those that made it."
-    )
     figures = [
         figure
         for setup in data.study.setups
-        for draw in (_area, _survival)
+        for draw in (_area, _steps)
         if (figure := draw(data, setup)) is not None
     ]
-    table = doc.TableBlock(_table(data))
-    return doc.Section(
-        "efficiency", "Sample efficiency", [doc.Text(lead), table, doc.Figures(figures)]
+    table = doc.Fold("Sample efficiency as a table", [doc.TableBlock(_table(data))])
+    return doc.Section("efficiency", "Sample efficiency", [doc.Figures(figures), table])
+
+
+def _area(data: ReportData, setup: str) -> Figure | None:
+    return seed_plot(
+        data,
+        setup,
+        "auc",
+        name=f"auc-{setup}",
+        title=f"Area under the curve, {setup}",
+        caption="Mean normalised target score from the first evaluation to the last.",
+        label="area under the normalised target score, per step",
+    )
+
+
+def _steps(data: ReportData, setup: str) -> Figure | None:
+    budget = float(data.study.budget)
+
+    def dots(label: str) -> list[Dot]:
+        found = []
+        for run in data.known(setup, label).to_dict("records"):
+            reached = float(run["steps_to_threshold"])
+            unit = data.units[label, setup, int(run["seed"])]
+            there = np.isfinite(reached)
+            found.append(Dot(reached if there else budget, unit, "solved" if there else "open"))
+        return found
+
+    return seed_plot(
+        data,
+        setup,
+        STEPS,
+        name=f"threshold-{setup}",
+        title=f"Steps to V₋ = {data.scales[setup].threshold:g}, {setup}",
+        caption="Steps until the mean discounted target return first reaches V₋. Hollow: never; "
+        "such runs count with the whole budget in the restricted mean.",
+        label="environment steps",
+        head="reached",
+        note=lambda runs: f"{sum(d.kind == 'solved' for d in runs)}/{len(runs)}",
+        dots=dots,
     )
 
 
@@ -125,56 +160,12 @@ def _table(data: ReportData) -> Table:
         Column("steps", "restricted mean steps to V₋", count, number=True),
         *Column.interval("steps_interval", "interval", count),
     ]
-    caption = (
-        f"Exploratory unless declared as primary. {words.intervals(found)}"
-        f"{words.percentiles(papers)}{data.unknown}"
+    return Table(
+        "sample-efficiency",
+        "",
+        "Exploratory unless declared as primary.",
+        columns,
+        rows,
+        optional=["auc_rliable"],
+        notes=f"{words.intervals(found)}{words.percentiles(papers)}{data.unknown}",
     )
-    return Table("sample-efficiency", "", caption, columns, rows, optional=["auc_rliable"])
-
-
-def _area(data: ReportData, setup: str) -> Figure | None:
-    return row_figure(
-        data,
-        f"auc-{setup}",
-        f"Area under the curve, {setup}",
-        seed_rows(
-            data,
-            setup,
-            "auc",
-            lambda r: f"{r['label']}, seed {r['seed']}: AUC {r['auc']:.3f}",
-        ),
-        "AUC of the normalised target score, per step",
-        per_row=0.52,
-        before="Dots: runs. Bars: ",
-    )
-
-
-def _survival(data: ReportData, setup: str) -> Figure | None:
-    horizon = float(data.study.budget)
-    bundles, curves = [], []
-    for label, style in data.styles.items():
-        steps = data.known(setup, label)["steps_to_threshold"].to_numpy(dtype=np.float64)
-        if steps.size == 0:
-            continue
-        curve = kaplan_meier(steps, horizon, data.analysis.level)
-        curves.append(curve)
-        # The share that has reached V₋, one minus the share that has not; the last level holds up
-        # to the end of training.
-        share, low, high = (
-            1 - np.append(part, part[-1]) for part in (curve.share, curve.high, curve.low)
-        )
-        bundles.append(Bundle(style, np.append(curve.steps, horizon), share, low, high))
-    if not bundles:
-        return None
-    with data.canvas(f"threshold-{setup}", f"Runs that reached V₋, {setup}") as canvas:
-        draw_bundles(canvas, bundles, steps=True)
-        canvas.axes.set_ylim(-0.02, 1.02)
-        canvas.axes.set_ylabel(f"share of runs at V₋ = {data.scales[setup].threshold:g}")
-        finish_steps(canvas, bundles, data.study.budget)
-        return canvas.finish(
-            f"One minus Kaplan–Meier's estimate, pointwise {level_words(data.analysis.level)} % "
-            f"limits (log–log, exact where all runs are on one side; coverage not simulated); "
-            f"n = {words.extent(curve.runs for curve in curves)} runs per curriculum, "
-            f"{sum(curve.censored for curve in curves)} of all censored at "
-            f"{words.short_count(horizon)} steps.{data.unknown}"
-        )

@@ -1,4 +1,4 @@
-"""The order of the report: claims first, limits last."""
+"""The order of the report: the answer first, limits last."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ from collections.abc import Callable, Sequence
 
 from pacebench.harness.report import document as doc
 from pacebench.harness.report import words
+from pacebench.harness.report.answer import answer, grid
 from pacebench.harness.report.data import ReportData
-from pacebench.harness.report.sections.aggregates import aggregates, improvement
 from pacebench.harness.report.sections.behaviour import behaviour
-from pacebench.harness.report.sections.claims import claims, verdicts
+from pacebench.harness.report.sections.claims import claims, contrasts, wealth
 from pacebench.harness.report.sections.closing import accounting, limits, provenance
+from pacebench.harness.report.sections.cost import cost
 from pacebench.harness.report.sections.curves import efficiency, learning
-from pacebench.harness.report.sections.results import results
+from pacebench.harness.report.sections.episodes import episodes
+from pacebench.harness.report.sections.scores import results
 from pacebench.harness.report.sections.tuning import tuning
-from pacebench.harness.report.sections.wall_clock import wall_clock
 
 # A section that has nothing to say about a study returns None.
 SectionOf = Callable[[ReportData], doc.Section | None]
 
 SECTIONS: tuple[SectionOf, ...] = (
     claims,
-    verdicts,
+    wealth,
     results,
-    aggregates,
-    improvement,
     learning,
-    efficiency,
     behaviour,
-    wall_clock,
+    episodes,
+    efficiency,
+    cost,
     tuning,
     accounting,
     provenance,
@@ -56,6 +56,9 @@ def document(data: ReportData, sections: Sequence[SectionOf] = SECTIONS) -> doc.
         exploratory=data.analysis.exploratory,
         strength="exploratory" if data.exploratory else best,
         sections=[made for section in sections if (made := section(data)) is not None],
+        answer=answer(study, data.family, exploratory=data.exploratory),
+        grid=grid(study, data.family),
+        contrasts=contrasts(data),
     )
 
 

@@ -10,12 +10,10 @@ from collections.abc import Mapping
 from pacebench.harness.analysis.units import LEAST_REPLICATES
 from pacebench.harness.report import document as doc
 from pacebench.harness.report.data import ReportData
-from pacebench.harness.report.figures.tuning import history_figure, response_figures, value_words
+from pacebench.harness.report.figures.tuning import SHORT, history_figure, response_figure
 from pacebench.harness.report.palette import Style
 from pacebench.harness.report.tables import CELL, MINUS, Column, Table, count, fixed, number
 from pacebench.harness.tuning.record import SearchRecord, TuningRecord
-
-_SHORT = {"epsilon": "ε", "threshold": "V₋", "std_floor_ratio": "std floor"}
 
 
 def tuning(data: ReportData) -> doc.Section | None:
@@ -31,9 +29,9 @@ def tuning(data: ReportData) -> doc.Section | None:
         return None
     blocks: list[doc.Block] = [
         doc.Text(_lead(data, record)),
-        doc.TableBlock(_costs(searches)),
         doc.Text(_optimism(searches)),
-        doc.TableBlock(_choices(searches)),
+        doc.Fold("What was chosen", [doc.TableBlock(_choices(searches))]),
+        doc.Fold("What the searches cost", [doc.TableBlock(_costs(searches))]),
     ]
     flagged = [
         f"{s.method} on {s.setup}: {_point({name: s.point[name] for name in s.boundary})}"
@@ -48,9 +46,10 @@ def tuning(data: ReportData) -> doc.Section | None:
         blocks.append(doc.Warned(warning, flagged))
     for setup in dict.fromkeys(search.setup for search in searches):
         here = [search for search in searches if search.setup == setup]
-        history = history_figure(data, setup, here, look)
-        figures = [history, *response_figures(data, setup, here, look)]
-        blocks += [doc.Heading(setup), doc.Figures(figures)]
+        response = response_figure(data, setup, here, look)
+        blocks.append(doc.Figures([history_figure(data, setup, here, look)]))
+        if response is not None:
+            blocks.append(doc.Fold(f"What was tried on {setup}", [doc.Figures([response])]))
     return doc.Section("tuning", "Tuning", blocks)
 
 
@@ -108,9 +107,8 @@ def _costs(searches: list[SearchRecord]) -> Table:
     return Table(
         "tuning-cost",
         "Cost",
-        "What each method's searches cost. Budgets are equal in environment steps of the search; "
-        "re-ranking comes on top, the same for all. CPU-hours are the training time of both on one "
-        "core each.",
+        "Budgets are equal in environment steps of the search; re-ranking comes on top, the same "
+        "for all. CPU-hours are the training time of both on one core each.",
         (
             *CELL,
             Column("searches", "searches", number=True),
@@ -142,7 +140,7 @@ def _choices(searches: list[SearchRecord]) -> Table:
             "gain": s.gain,
             "gain_error": _paired_error(s),
             "importance": _importance(s.importance),
-            "boundary": ", ".join(_SHORT.get(name, name) for name in s.boundary),
+            "boundary": ", ".join(SHORT.get(name, name) for name in s.boundary),
         }
         for s in searches
     ]
@@ -151,11 +149,9 @@ def _choices(searches: list[SearchRecord]) -> Table:
     return Table(
         "tuning-choice",
         "Choices",
-        f"Normalised scores. “Best trial” is the best of the search, then the same configuration "
-        f"on {fresh} fresh tuning seeds; their difference is the optimism gap. “Chosen” and "
-        "“own” are the re-ranked choice and the study's own configuration on those seeds; the gain "
-        "has the standard error of paired differences, and is itself the best of a few. "
-        "Importance for reaching the best trials, by PED-ANOVA.",
+        f"Normalised scores of the best trial in its search and on {fresh} fresh tuning seeds (the "
+        "optimism gap), and there of the re-ranked choice and of the study's own configuration. "
+        "Importance is for reaching the best trials, by PED-ANOVA.",
         (
             *CELL,
             Column("search", "search", number=True),
@@ -171,6 +167,8 @@ def _choices(searches: list[SearchRecord]) -> Table:
             Column("boundary", "at a boundary"),
         ),
         rows,
+        notes="The gain has the standard error of paired differences, and is itself the best of a "
+        "few.",
     )
 
 
@@ -184,8 +182,12 @@ def _paired_error(search: SearchRecord) -> float | None:
 
 def _importance(shares: Mapping[str, float]) -> str:
     ordered = sorted(shares.items(), key=lambda item: -item[1])
-    return ", ".join(f"{_SHORT.get(name, name)} {share:.0%}" for name, share in ordered)
+    return ", ".join(f"{SHORT.get(name, name)} {share:.0%}" for name, share in ordered)
 
 
 def _point(point: Mapping[str, object]) -> str:
-    return ", ".join(f"{_SHORT.get(name, name)} = {value_words(v)}" for name, v in point.items())
+    return ", ".join(f"{SHORT.get(name, name)} = {_value(v)}" for name, v in point.items())
+
+
+def _value(value: object) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)

@@ -50,6 +50,15 @@ def test_the_next_wave_follows_from_the_records(tmp_path: Path, there: int, want
     assert set(planned_counts(study, tmp_path).values()) == {wanted}
 
 
+def test_a_costly_setup_may_have_fewer_seeds(tmp_path: Path) -> None:
+    data = adaptive(4, 3, 10, ALIKE).model_dump(mode="json")
+    data["seeds"]["at_most"] = {"point-mass-1": 5}
+    study = Study.model_validate(data)
+    assert len(expand(study)) == 10
+    stored(tmp_path, study, ALIKE, 5)
+    assert set(planned_counts(study, tmp_path).values()) == {5}
+
+
 def test_a_decided_question_asks_for_no_more(tmp_path: Path) -> None:
     study = adaptive(10, 10, 60, CLEAR)
     stored(tmp_path, study, CLEAR, 60)
@@ -75,6 +84,7 @@ def test_what_is_undecided_says_how_far_it_is(tmp_path: Path) -> None:
         ({"max": 10}, "needs 'start'"),
         ({"start": 20, "max": 10}, "must not exceed"),
         ({"count": 10, "max": 10, "start": 1}, "give 'count' for a fixed study"),
+        ({"start": 4, "max": 10, "at_most": {"a": 3}}, "at_most: a: must lie between"),
         ({"count": 10, "step": 2}, "belongs to an adaptive study"),
     ],
 )

@@ -26,7 +26,8 @@ from tests.harness.training.cells import make_cell
 
 def fingerprint(result: RunResult) -> str:
     """Returns a hash of everything in a record but the clocks and the machine."""
-    updates = {name: column for name, column in result.updates.items() if name != "seconds"}
+    clocks = ("seconds", "seconds_recording")
+    updates = {name: column for name, column in result.updates.items() if name not in clocks}
     said: dict[str, Any] = {
         "seed": result.seed.model_dump(mode="json"),
         "status": result.status,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 
 from pacebench.harness.overhead.cells import BlockRecord, CellRecord, Probe
 from pacebench.harness.overhead.instances import synthetic
-from pacebench.harness.overhead.machine import Activity
 from pacebench.harness.overhead.quality import Answer, judge, staying
-from pacebench.harness.overhead.replay import AGAIN, SLOWED
-from pacebench.harness.overhead.settings import TWIN, Settings
-from pacebench.harness.overhead.streams import ReplayStream, check_stream, grid_streams
+from pacebench.harness.overhead.settings import SLOWED, TWIN, Settings
+from pacebench.harness.overhead.streams import replay_streams
 from pacebench.harness.overhead.timing import BlockTimes
 
 # Seconds of an update: fixed cost, cost per K·d, exponent of d.
@@ -22,68 +22,63 @@ LAWS = {
     "spdl": (2e-1, 1e-6, 2.0),
 }
 SETTINGS = Settings(
-    curricula=tuple(LAWS), dimensions=(1, 3, 10, 100, 1_000, 10_000), sizes=(16, 64, 256), limit=2.0
+    curricula=tuple(LAWS),
+    dimensions=(1, 3, 10, 100, 1_000, 10_000),
+    sizes=(16, 64, 256),
+    limit=2.0,
+    instances=4,
 )
-_STATE = Activity(load=(0.5, 0.5, 0.5), steal=0.0, preemptions=3)
+# Half of every update is the method's own step.
+STEP = 0.5
+
+
+def law(name: str, d: int, size: int) -> float:
+    """Returns the true seconds of an update, geometric mean over instances."""
+    fixed, work, exponent = LAWS[name]
+    return fixed + work * size * d**exponent
 
 
 def simulated_cells(
-    rng: np.random.Generator, settings: Settings = SETTINGS, noise: float = 0.02
-) -> tuple[list[CellRecord], CellRecord]:
-    """Returns the measured grid and the self-check."""
-    cells = [_cell(source, rng, settings, noise) for source in grid_streams(settings)]
-    return cells, _check(rng, settings, noise)
+    rng: np.random.Generator, noise: float = 0.02, slower: float = 1.0
+) -> list[CellRecord]:
+    """Returns the measured grid; `slower` stretches the times of `spgl-shared`."""
+    cells = []
+    for stream in replay_streams(Path("nowhere"), SETTINGS):
+        cell = CellRecord(stream=stream, digest="simulated")
+        # Instances differ by the same factors in every measurement of the stream.
+        spread = np.exp(np.linspace(-1, 1, len(stream.indices)))
+        seconds = {name: law(name, stream.d, stream.size) for name in LAWS}
+        seconds["spgl-shared"] *= slower
+        for name, taken in seconds.items():
+            within = taken <= SETTINGS.limit
+            cell.probes[name] = Probe(seconds=taken) if within else Probe(over="the limit")
+        timed = {name: seconds[name] for name in cell.seconds}
+        timed |= {TWIN: seconds["spgl"], SLOWED: 1.05 * seconds["spgl"]}
+        for number in range(SETTINGS.blocks):
+            # The machine's mood is shared by all that is measured in one block.
+            mood = float(np.exp(0.2 * rng.standard_normal()))
+            cell.blocks[number] = BlockRecord(
+                times={n: _times(t * mood * spread, rng, noise) for n, t in timed.items()},
+                load=0.5,
+                steal=0.0,
+            )
+        if stream.d <= 3:
+            cell.answers.update({i: answers(stream.d, stream.size, i) for i in range(3)})
+        cells.append(cell)
+    return cells
 
 
-def _cell(
-    stream: ReplayStream, rng: np.random.Generator, settings: Settings, noise: float
-) -> CellRecord:
-    cell = CellRecord(stream=stream, digest=settings.cell_digest())
-    seconds = {name: _law(name, stream.d, stream.size) for name in settings.curricula}
-    for name, taken in seconds.items():
-        within = taken <= settings.limit
-        cell.probes[name] = Probe(seconds=taken) if within else Probe(over=stream.name)
-    for number in range(settings.blocks):
-        # The machine's mood is shared by all that is measured in one block.
-        mood = float(np.exp(0.2 * rng.standard_normal()))
-        times = {name: seconds[name] for name in cell.seconds} | {TWIN: seconds["spgl"]}
-        cell.blocks[number] = BlockRecord(
-            times={name: _times(taken * mood, rng, noise) for name, taken in times.items()},
-            machine=_STATE,
-        )
-    if stream.d <= 3:
-        cell.answers.update({i: answers(stream, i, list(cell.seconds)) for i in range(3)})
-    return cell
-
-
-def answers(stream: ReplayStream, index: int, names: list[str]) -> dict[str, Answer]:
+def answers(d: int, size: int, index: int) -> dict[str, Answer]:
     """Returns real answers to a real instance, judged."""
-    instance = synthetic(stream.d, stream.size, index, seed=1, epsilon=0.05)
+    instance = synthetic(d, size, index, seed=1, epsilon=0.05)
     found = {"staying": staying(instance)}
-    for name in names:
-        if name in ("default", "spdl"):
-            continue
+    for name in ("spgl", "spgl-shared", "spdl-sqp"):
         curriculum = instance.make(name)
         record = curriculum.update(instance.contexts, instance.values)
         found[name] = judge(instance, record, curriculum.distribution)
     return found
 
 
-def _check(rng: np.random.Generator, settings: Settings, noise: float) -> CellRecord:
-    cell = CellRecord(stream=check_stream(settings), digest=settings.cell_digest())
-    cell.probes["spgl"] = Probe(seconds=1e-4)
-    factors = {"spgl": 1.0, TWIN: 1.0, AGAIN: 1.0, SLOWED: 1.05}
-    for number in range(settings.check_blocks):
-        times = {label: _times(1e-4 * f, rng, noise) for label, f in factors.items()}
-        cell.blocks[number] = BlockRecord(times=times, machine=_STATE)
-    return cell
-
-
-def _law(name: str, d: int, size: int) -> float:
-    fixed, work, exponent = LAWS[name]
-    return fixed + work * size * d**exponent
-
-
-def _times(seconds: float, rng: np.random.Generator, noise: float) -> BlockTimes:
-    wall = tuple((seconds * np.exp(noise * rng.standard_normal(4))).tolist())
-    return BlockTimes(wall=wall, cpu=wall, passes=5)
+def _times(seconds: np.ndarray, rng: np.random.Generator, noise: float) -> BlockTimes:
+    wall = seconds * np.exp(noise * rng.standard_normal(len(seconds)))
+    return BlockTimes(wall=wall, cpu=wall, step=STEP * wall)

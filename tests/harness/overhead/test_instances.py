@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 from pacebench.harness.errors import UserError
 from pacebench.harness.overhead.instances import KINDS, synthetic
-from pacebench.harness.overhead.streams import (
-    RecordedStream,
-    ReplayStream,
-    load_stream,
-    recorded_streams,
-    save_stream,
-)
+from pacebench.harness.overhead.streams import load_stream, record, replay_streams, save_stream
+from tests.harness.overhead.simulated import SETTINGS
 
 
 @pytest.mark.parametrize("d", [1, 3, 50])
@@ -51,20 +48,20 @@ def test_every_kind_of_step_occurs(d):
 
 
 def test_a_recorded_stream_survives_the_file(tmp_path):
-    instances = tuple(synthetic(3, size, 1, seed=5, epsilon=0.05) for size in (8, 12, 8))
+    instances = [synthetic(3, size, 1, seed=5, epsilon=0.05) for size in (8, 12, 8)]
     # One stream has one target and one threshold.
     first = instances[0]
-    instances = tuple(
+    instances = [
         type(i)(first.target, i.current, i.contexts, i.values, first.threshold, 0.05)
         for i in instances
-    )
-    save_stream(tmp_path / "s.npz", RecordedStream("s", {"setup": "x"}, instances))
-    loaded = load_stream(tmp_path / "s.npz")
-    assert (loaded.name, loaded.source) == ("s", {"setup": "x"})
-    [stream] = recorded_streams(tmp_path)
+    ]
+    (tmp_path / "streams").mkdir()
+    save_stream(tmp_path / "streams" / "s.npz", {"setup": "x"}, instances)
+    loaded = load_stream(tmp_path / "streams" / "s.npz")
+    stream = replay_streams(tmp_path, SETTINGS)[0]
     assert (stream.name, stream.d, stream.size) == ("recorded-s", 3, 8)
-    np.testing.assert_array_equal(stream.build([1])[0].values, instances[1].values)
-    for a, b in zip(loaded.instances, instances, strict=True):
+    np.testing.assert_array_equal(stream.build(1).values, instances[1].values)
+    for a, b in zip(loaded, instances, strict=True):
         np.testing.assert_array_equal(a.contexts, b.contexts)
         np.testing.assert_array_equal(a.values, b.values)
         np.testing.assert_array_equal(a.current.mean, b.current.mean)
@@ -78,16 +75,25 @@ def test_a_file_that_is_no_stream_is_refused(tmp_path):
         load_stream(tmp_path / "s.npz")
 
 
-@pytest.mark.parametrize("wanted", [1, 3, 10, 15])
-def test_blocks_cover_all_instances_evenly(wanted):
-    stream = ReplayStream(kind="synthetic", name="s", d=1, size=1, indices=tuple(range(10)))
-    seen = [i for block in range(10) for i in stream.of_block(block, wanted)]
-    counts = np.bincount(seen, minlength=10)
-    assert counts.min() == counts.max() == min(wanted, 10)
-
-
-def test_the_choice_of_a_recording_spans_it(tmp_path):
+def test_the_choice_of_a_recording_spans_it_and_names_it(tmp_path):
     instance = synthetic(1, 4, 0, seed=5, epsilon=0.05)
-    save_stream(tmp_path / "s.npz", RecordedStream("s", {}, (instance,) * 37))
-    [stream] = recorded_streams(tmp_path)
-    assert (stream.indices[0], stream.indices[-1], len(stream.indices)) == (0, 36, 20)
+    (tmp_path / "streams").mkdir()
+    prints = set()
+    for length in (37, 38):
+        save_stream(tmp_path / "streams" / "s.npz", {}, [instance] * length)
+        stream = replay_streams(tmp_path, SETTINGS)[0]
+        assert (stream.indices[0], stream.indices[-1]) == (0, length - 1)
+        assert len(stream.indices) == 2 * SETTINGS.instances
+        prints.add(stream.fingerprint)
+    # Two measurements are paired only where they replay the same.
+    assert len(prints) == 2
+
+
+def test_a_real_run_is_recorded():
+    source, instances = record("point-mass-1", 4_096, seed=3)
+    assert source["setup"] == "point-mass-1"
+    assert len(instances) >= 2
+    for before, after in pairwise(instances):
+        # The recorded curriculum moved in between.
+        assert not np.array_equal(before.current.mean, after.current.mean)
+        assert before.contexts.shape == (len(before.values), before.target.dim)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pytest
 from scipy import stats
@@ -11,17 +9,17 @@ from scipy import stats
 from pacebench import curricula
 from pacebench.harness.overhead.instances import Instance, synthetic
 from pacebench.harness.overhead.quality import (
-    FORWARD,
-    REVERSE,
-    feasible,
-    gaps,
+    PROBLEMS,
     judge,
-    over_budget,
+    judge_all,
+    judge_answers,
+    pool_quality,
     problem_of,
-    short_of_value,
     staying,
     weighted_margin,
 )
+
+FORWARD, REVERSE = PROBLEMS
 
 
 def solved(instance, name):
@@ -41,45 +39,48 @@ def test_budget_breach_of_two_blocks_is_found():
     target, current = curricula.Gaussian([10.0], [1.0]), curricula.Gaussian([0.0], [400.0])
     contexts = current.sample(200, np.random.default_rng(0))
     instance = Instance(target, current, contexts, np.full(200, 10.0), 1.0, 0.05)
-    per_block, shared = solved(instance, "spgl"), solved(instance, "spgl-shared")
-    assert over_budget(per_block, FORWARD)
-    assert per_block.kl_new_old > 1.4
-    assert not over_budget(shared, FORWARD)
+    names = ("spgl", "spgl-shared")
+    answers = {"staying": staying(instance)} | {name: solved(instance, name) for name in names}
+    judged = judge_answers(answers, FORWARD)
+    assert judged["over"].to_dict() == {"staying": False, "spgl": True, "spgl-shared": False}
+    assert judged.loc["spgl", "budget"] > 1.4
+    pooled = judge_all({"cell": {0: answers}}).groupby("method")
+    assert pool_quality(pooled.get_group("spgl")).over_budget == 1
+    assert "staying" not in pooled.groups
 
 
 @pytest.mark.parametrize("index", [1, 2, 4])
 def test_gaps_put_the_best_feasible_answer_at_zero_and_staying_at_one(index):
     instance = synthetic(2, 256, index, seed=11, epsilon=0.05)
     answers = {n: solved(instance, n) for n in ("spgl", "spgl-shared", "spgl-joint", "spdl-sqp")}
-    stay = staying(instance)
-    answers["lazy"] = stay
-    converging = stay.value >= 0
-    for problem in (FORWARD, REVERSE):
-        found = gaps(answers, stay, problem, converging=converging)
-        allowed = [
-            found[n] for n, a in answers.items() if feasible(a, problem, converging=converging)
-        ]
-        assert min(allowed) == 0.0
-        assert found["lazy"] == 1.0
+    answers["staying"] = staying(instance)
+    for problem in PROBLEMS:
+        judged = judge_answers(answers, problem)
+        assert judged["gap"][~(judged["over"] | judged["short"])].min() == 0.0
+        assert judged.loc["staying", "gap"] == 1.0
     # The exact joint solution cannot be beaten by a feasible answer of the same family.
-    best = gaps(answers, stay, FORWARD, converging=converging)
-    if feasible(answers["spgl-shared"], FORWARD, converging=converging):
-        assert best["spgl-joint"] <= best["spgl-shared"] + 1e-3
+    forward = judge_answers(answers, FORWARD).T
+    if not (forward["spgl-shared"]["over"] or forward["spgl-shared"]["short"]):
+        assert forward["spgl-joint"]["gap"] <= forward["spgl-shared"]["gap"] + 1e-3
 
 
 def test_gaps_are_nan_where_nothing_can_be_gained():
-    instance = synthetic(2, 64, 1, seed=11, epsilon=0.05)
-    stay = staying(instance)
-    found = gaps({"a": stay, "b": stay}, stay, FORWARD, converging=True)
-    assert all(math.isnan(gap) for gap in found.values())
+    stay = staying(synthetic(2, 64, 1, seed=11, epsilon=0.05))
+    assert judge_answers({"staying": stay, "b": stay}, FORWARD)["gap"].isna().all()
 
 
-def test_a_value_below_the_threshold_is_a_violation_of_convergence_steps_only():
-    instance = synthetic(2, 64, 1, seed=11, epsilon=0.05)
-    answer = staying(instance).model_copy(update={"value": -0.01})
-    assert short_of_value(answer, converging=True)
-    assert not short_of_value(answer, converging=False)
-    assert not short_of_value(answer.model_copy(update={"value": -1e-4}), converging=True)
+@pytest.mark.parametrize(
+    ("margin", "start", "short"), [(-0.01, 0, 1), (-1e-4, 0, 0), (-0.01, -1, 0)]
+)
+def test_a_value_below_the_threshold_is_a_violation_of_convergence_steps_only(margin, start, short):
+    stay = staying(synthetic(2, 64, 1, seed=11, epsilon=0.05))
+    answers = {
+        "staying": stay.model_copy(update={"value": start}),
+        "spgl": stay.model_copy(update={"value": margin}),
+    }
+    judged = judge_answers(answers, FORWARD)
+    assert judged.loc["spgl", "converging"] == (start == 0)
+    assert judged.loc["spgl", "short"] == short
 
 
 def test_weighted_value_agrees_with_densities_of_scipy():
@@ -95,7 +96,9 @@ def test_weighted_value_agrees_with_densities_of_scipy():
 
 def test_staying_keeps_all_constraints():
     instance = synthetic(2, 64, 1, seed=11, epsilon=0.05)
-    assert feasible(staying(instance), FORWARD, converging=True)
+    judged = judge_answers({"staying": staying(instance)}, FORWARD)
+    assert not judged["over"].any()
+    assert not judged["short"].any()
     assert staying(instance).value == pytest.approx(
         (instance.values.mean() - instance.threshold) / instance.values.std()
     )

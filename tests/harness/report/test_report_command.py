@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
+import os
 import re
 import shutil
+import subprocess
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +19,7 @@ from typer.testing import CliRunner
 from pacebench.harness.analysis.history import history_of
 from pacebench.harness.cli import app
 from pacebench.harness.errors import UserError
+from pacebench.harness.report import make
 from pacebench.harness.store.ledger import Ledger
 from pacebench.harness.study.models import Study
 from pacebench.harness.study.yaml_nodes import to_yaml
@@ -77,20 +83,26 @@ def test_report_of_a_frozen_study_is_confirmatory_and_noted(
     synthetic.store(results / study.name, study, frames)
     code, said = call("report", file, "--results", results)
     assert code == 0, said
-    assert "better" in said
+    assert "undecided" in said
     assert "Exploratory" not in said
     folder = results / study.name / "report"
     assert said.strip().endswith(str(folder / "index.html"))
     assert (folder / "index.html").stat().st_size > 100_000
-    for name in ("report.md", "tables/verdicts.csv", "tables/verdicts.tex", "tables/runs.csv"):
+    for name in ("report.md", "tables/verdicts.csv", "tables/verdicts.tex", "paper/example.tex"):
         assert (folder / name).stat().st_size > 0
     assert list((folder / "figures").glob("*.svg"))
-    assert list((folder / "figures").glob("*.png"))
+    # The terminal shows the first screen: question, answer, grid, contrasts.
+    told = " ".join(said.split())
+    assert study.question in told
+    assert "After 10 seeds the question whether spgl and default differ on point-mass-2" in told
+    assert "against default point-mass-2 spgl ? undecided" in told
+    assert "●" in said
     (noted,) = [e for e in Ledger(results / study.name).read() if e["event"] == "report"]
     assert noted["runs_known"] == [10]
 
     # Again, from the folder: the same bytes but for the provenance.
-    before = {p: p.read_bytes() for p in folder.rglob("*.*") if p.suffix not in (".html", ".md")}
+    dated = (".html", ".md", ".json")
+    before = {p: p.read_bytes() for p in folder.rglob("*.*") if p.suffix not in dated}
     code, _ = call("report", results / study.name)
     assert code == 0
     assert len(before) > 30
@@ -140,7 +152,7 @@ def test_amendments_are_listed_in_the_report(results: Path, file: Path, study: S
     synthetic.store(root, changed, synthetic.frames(METHODS, SETUPS, 10, updates=6, plan=changed))
     code, said = call("report", file, "--results", results)
     assert code == 0
-    assert "frozen after 20 runs had finished" in said
+    assert "after 20 runs had finished" in " ".join(said.split())
     page = (root / "report" / "index.html").read_text()
     assert "we &lt;care&gt; about more" in page
     assert "smallest_effect was frozen as 0.1 and is now 0.2." in page
@@ -164,17 +176,101 @@ def test_a_study_without_a_finished_run_is_no_look(tmp_path: Path, study: Study)
 
 
 @pytest.mark.slow
-def test_a_report_without_svg_files_links_to_none(results: Path, study: Study) -> None:
-    folder = results / study.name
-    links = {}
-    for option in ("--svg", "--no-svg"):
-        assert call("report", folder, option)[0] == 0
-        page = (folder / "report" / "index.html").read_text()
-        links[option] = set(re.findall(r'href="([^#"]+[.](?:svg|png|csv|tex))"', page))
-        assert links[option]
-        assert all((folder / "report" / link).is_file() for link in links[option])
-    assert {Path(link).suffix for link in links["--svg"] - links["--no-svg"]} == {".svg"}
-    assert not list((folder / "report").rglob("*.svg"))
+def test_all_studies_are_reported_indexed_and_compared(
+    results: Path, study: Study, tmp_path: Path
+) -> None:
+    other = study.model_copy(
+        update={"name": "other", "seeds": study.seeds.model_copy(update={"root": 99})}
+    )
+    frames = synthetic.frames(METHODS, SETUPS, 10, updates=6, plan=other)
+    synthetic.store(results / "other", other, frames)
+    (results / "notes").mkdir()
+    code, said = call("report", "--all", "--results", results)
+    assert code == 0, said
+    index = (results / "index.html").read_text()
+    for name in ("synthetic", "other"):
+        assert f'href="{name}/report/index.html"' in index
+        assert (results / name / "report" / "index.html").is_file()
+    assert index.count("? undecided</span>") == 2
+    folder = results / "other" / "report"
+    links = set(re.findall(r'href="([^#"]+[.]...)"', (folder / "index.html").read_text()))
+    assert {Path(link).suffix for link in links} == {".svg", ".csv", ".tex"}
+    assert all((folder / link).is_file() for link in links)
+
+    code, said = call("report", results / "synthetic", "--compare", results / "other")
+    assert code == 0, said
+    page = (results / "synthetic" / "report" / "compared-with-other.html").read_text()
+    assert "root seed: 7 in synthetic, 99 in other." in page
+    assert "No verdict is made across studies" in page
+    assert page.count("spgl · other") > 1
+    code, said = call("report", results / "other", "--compare", results / "other")
+    assert code == 2
+    assert "cannot be compared with itself" in " ".join(said.split())
+
+
+def test_a_report_is_of_one_study_or_of_all(tmp_path: Path) -> None:
+    for arguments in ((), ("quick", "--all")):
+        code, said = call("report", *arguments)
+        assert code == 2
+        assert "name a study to report, or give --all alone" in " ".join(said.split())
+    code, said = call("report", "--all", "--results", tmp_path)
+    assert code == 2
+    assert "no study here has a finished run" in " ".join(said.split())
+
+
+def _content(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+@contextlib.contextmanager
+def _read_only(folder: Path) -> Iterator[None]:
+    """A folder that not even root can write to, where root may mount."""
+    if os.geteuid():
+        os.chmod(folder, 0o555)
+        yield
+        os.chmod(folder, 0o755)
+        return
+    if subprocess.run(
+        ["mount", "--bind", str(folder), str(folder)], capture_output=True
+    ).returncode:
+        pytest.skip("root may not mount anything here, and may write everywhere")
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", str(folder)], check=True)
+        yield
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.mark.slow
+def test_a_report_is_whole_or_the_one_before(
+    results: Path, study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = results / study.name
+    made = make.report(root)
+    before = _content(root / "report")
+    assert any(name.startswith("figures/") for name in before)
+
+    def interrupt(*_: object, **__: object) -> str:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(make, "page", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            make.write(made.document, made.view, root / "report")
+    assert _content(root / "report") == before
+    (root / "report" / "notes.txt").write_text("the user's own")
+    make.write(made.document, made.view, root / "report", svg=False)
+    after = _content(root / "report")
+    assert set(before) - set(after), "files that the new report does not have are gone"
+    assert after["notes.txt"] == b"the user's own"
+    with _read_only(root):
+        code, said = call("report", root)
+        assert code == 2
+        assert "make it writable" in said
+        code, said = call("report", root, "--out", tmp_path / "elsewhere")
+    assert code == 0, said
+    assert "This look at the data is not noted in the study's ledger" in " ".join(said.split())
+    assert "is not noted in the study" in (tmp_path / "elsewhere" / "index.html").read_text()
 
 
 def test_plan_needs_a_pilot_or_mixtures(file: Path) -> None:
@@ -235,3 +331,58 @@ def test_a_study_must_not_plan_itself(results: Path, file: Path, study: Study) -
     code, said = call("plan", file, "--pilot", results / study.name)
     assert code == 2
     assert "runs that judge a study must not plan it" in " ".join(said.split())
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"seeds": {"start": 20, "max": 10}}, "'start' must not exceed 'max'"),
+        ({"seeds": {"start": 2, "step": 0, "max": 10}}, "seeds.step"),
+        ({"seeds": {"start": 0, "max": 10}}, "seeds.start"),
+        ({"statistics": {"comparisons": [["spgl", "defualt"]]}}, "'defualt' is not in the study"),
+        ({"statistics": {"comparisons": [{"pair": ["spgl", "default"], "weight": -1}]}}, "weight"),
+        (
+            {"statistics": {"comparisons": [{"pair": ["spgl", "default"], "weight": math.nan}]}},
+            "weight",
+        ),
+        ({"statistics": {"comparisons": [{"pair": ["spgl", "default"], "weight": 0}]}}, "weight"),
+        ({"statistics": {"smallest_effect": math.nan}}, "smallest_effect"),
+        ({"statistics": {"alpha": 1.0}}, "alpha"),
+    ],
+)
+def test_what_cannot_be_asked_is_a_sentence(
+    study: Study, tmp_path: Path, change: dict, sentence: str
+) -> None:
+    path = tmp_path / "study.yaml"
+    path.write_text(to_yaml({**study.model_dump(mode="json"), **change}))
+    for command in ("check", "freeze", "run"):
+        code, said = call(command, path)
+        assert code == 2, said
+        assert str(path) in said
+        assert sentence in said
+        assert "Traceback" not in said
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("value", "sentence"),
+    [
+        (1e6, "outside the range [0.0, 93.3] that the setup declares"),
+        (math.nan, "or one that is not a number"),
+    ],
+)
+def test_a_score_that_cannot_be_is_a_sentence(
+    study: Study, tmp_path: Path, value: float, sentence: str
+) -> None:
+    frames = synthetic.frames(METHODS, SETUPS, 10, updates=6, plan=study)
+    last = frames.evaluations["step"] == frames.evaluations["step"].max()
+    first = frames.evaluations[last & (frames.evaluations["label"] == "spgl")].index[0]
+    frames.evaluations.loc[first, "return"] = value
+    synthetic.store(tmp_path / study.name, study, frames)
+    for command in ("report", "status"):
+        code, said = call(command, tmp_path / study.name)
+        if command == "report":
+            assert code == 2, said
+            assert sentence in said
+            assert "('spgl' on 'point-mass-2', seed 0)" in said
+        assert "Traceback" not in said

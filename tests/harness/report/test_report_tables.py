@@ -84,6 +84,17 @@ def test_csv_keeps_values_and_leaves_missing_ones_empty() -> None:
     assert rows == [["label", "mean", "low"], [HOSTILE, "1.5", "1"], ["b", "", ""]]
 
 
+@pytest.mark.parametrize("label", ["=HYPERLINK(1)", "+1", "-1", "@SUM(A1)", "\t=1"])
+def test_no_spreadsheet_computes_a_label(label: str) -> None:
+    rows = list(csv.reader(io.StringIO(table(label).csv())))
+    assert rows[1] == [f"'{label}", "1.5", "1"]
+    assert table("a-1").csv().splitlines()[1].startswith("a-1,"), (
+        "what is no formula stays as it is"
+    )
+    negative = Table("n", "n", "", (Column("x", "x"),), [{"x": -1.5}, {"x": -2}])
+    assert negative.csv() == "x\n-1.5\n-2\n", "numbers stay numbers"
+
+
 def test_an_interval_is_shown_as_one_column_and_kept_as_two() -> None:
     columns = Column.interval("auc_interval", "interval", fixed(1))
     there = Interval(1.5, 1.0, 2.0, 0.95, "welch-t", "mean", runs=12, tasks=1)
@@ -121,3 +132,7 @@ def test_tex_escapes_every_special_character() -> None:
         assert bare not in text
     assert r"\textbackslash{}evil\{x\}\_1 \$y\$ \#\textbar{}" in text
     assert escape_tex("V₋ ≥ −1") == r"$V_-$ $\ge$ $-$1"
+
+
+def test_tex_prints_what_its_fonts_lack_by_its_code_point() -> None:
+    assert escape_tex("é 漢\u200b") == r"é \texttt{U+6F22}\texttt{U+200B}"

@@ -64,7 +64,7 @@ def test_an_unchanged_study_may_run(plan: Study, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"seeds": {"count": 20, "root": 7}}, "seeds.count was frozen as 10 and is now 20."),
+        ({"seeds": {"count": 5, "root": 7}}, "seeds.count was frozen as 10 and is now 5."),
         ({"budget": 70_000}, "cells.default.point-mass-2.budget was frozen as 60000"),
         (
             {"statistics": {"smallest_effect": 0.2}},
@@ -98,6 +98,8 @@ def test_the_runner_starts_nothing_of_a_frozen_study_that_changed(
 def test_an_amendment_is_a_deviation_with_a_reason(plan: Study, tmp_path: Path) -> None:
     freeze.freeze(plan, tmp_path)
     more = changed(plan, seeds={"count": 20, "root": 7})
+    assert len(freeze.freeze(more, tmp_path).versions) == 1  # allowed, and nothing to declare
+    assert freeze.check(more, tmp_path) is not None
     frozen = freeze.freeze(more, tmp_path, amend="a longer grant")
     (amendment,) = frozen.amendments
     assert amendment.reason == "a longer grant"
@@ -118,7 +120,9 @@ def test_a_plan_frozen_or_amended_after_runs_protects_nothing(plan: Study, tmp_p
     (early / "runs" / "0").mkdir(parents=True)
     (early / "runs" / "0" / "run.json").write_text("{}")
     more = changed(plan, seeds={"count": 20, "root": 7})
-    assert "amended once after runs" in freeze.freeze(more, early, amend="more").broken
+    assert freeze.freeze(more, early, amend="more").broken == ""  # what is asked has not changed
+    other = changed(more, statistics={"smallest_effect": 0.2})
+    assert "amended after 1 run" in freeze.freeze(other, early, amend="wider").broken
 
 
 def test_runs_of_the_plan_that_another_study_has_are_known(plan: Study, tmp_path: Path) -> None:

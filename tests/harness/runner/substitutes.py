@@ -192,8 +192,8 @@ def _print_without_end() -> None:
 
 
 def _start_threads() -> None:
-    """Starts threads that never end, until the machine seems to have no more of them."""
-    for _ in range(500):
+    """Starts threads that never end, until the machine has no more of them, or seems to."""
+    for _ in range(int(os.environ.get("WALK_THREADS", 500))):
         threading.Thread(target=time.sleep, args=(3600,)).start()
 
     def refuse(*_: object) -> None:

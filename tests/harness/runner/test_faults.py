@@ -11,6 +11,7 @@ import pytest
 
 from pacebench.harness.errors import UserError
 from pacebench.harness.runner import process
+from pacebench.harness.store import provenance
 from tests.harness.runner.drive import start
 from tests.harness.runner.plans import (
     digests,
@@ -113,6 +114,26 @@ def test_failures_of_infrastructure_are_final_until_a_fresh_start_is_asked_for(l
     launch(bad, retry_failed=True)
     assert len(starts(store, run_id)) == 6
     assert [e["event"] for e in store.ledger.read()].count("fresh-start") == 1
+
+
+def test_a_cell_that_always_crashes_is_broken_and_tried_again_when_its_code_changes(
+    launch, monkeypatch
+):
+    bad = plan_cell("bad", seeds=2, fault="raise", indices=[0, 1])
+    mixed = plan_cell("mixed", seeds=2, fault="raise", indices=[1])
+    summary, store, heard = launch(bad, mixed)
+    said = "bad on line is broken: all 2 runs crashed with ZeroDivisionError: a method's own mis"
+    assert [sentence[: len(said)] for sentence in summary.broken] == [said]
+    log = store.log_path(run_id_of(store, "bad", 0)).read_text()
+    assert "Traceback" in log
+    assert 'raise ZeroDivisionError("a method\'s own mistake")' in log
+    assert "ZeroDivisionError" in "\n".join(heard.texts)
+    assert launch(bad, mixed)[0].made == 0, "the same code would crash again"
+    assert launch(bad, mixed, retry_crashed=True)[0].made == 3
+    monkeypatch.setattr(provenance, "sources", lambda: "other code")
+    assert launch(bad, mixed)[0].made == 3
+    freed = [len(e["runs"]) for e in store.ledger.read() if e["event"] == "fresh-start"]
+    assert freed == [3, 3]
 
 
 def test_retries_are_counted_across_runners(launch):

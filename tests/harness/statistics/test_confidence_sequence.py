@@ -344,48 +344,6 @@ def test_intervals_cover_at_every_look(sets: int, shape: str) -> None:
     assert (ends.high[:, -1] - ends.low[:, -1] < 2.5).all()
 
 
-# Success of the two arms; per α the seeds after which 50 % and 80 % of sequences were decided.
-COST = {
-    (1.0, 0.4): {0.05: (15, 17), 0.0125: (18, 21)},
-    (0.95, 0.4): {0.05: (17, 22), 0.0125: (22, 27)},
-    (0.85, 0.6): {0.05: (49, 86), 0.0125: (65, 105)},
-    (1.0, 0.8): {0.05: (43, 55), 0.0125: (56, 68)},
-}
-EQUIVALENCE_COST = {0.1: {0.05: 50, 0.0125: 65}, 0.05: {0.05: 104, 0.0125: 135}}
-
-
-def agrees(decided: FloatArray, listed: int, share: float) -> bool:
-    """Whether a listed quantile, itself of 200 simulated sequences, is one of ours up to noise."""
-    noise = 3 * math.sqrt(share * (1 - share) * (1 / 200 + 1 / len(decided)))
-    return (decided < listed - 1).mean() <= share + noise and (
-        decided <= listed + 1
-    ).mean() >= share - noise
-
-
-@pytest.mark.parametrize("truth", COST, ids=str)
-@sizes(400, 10_000)
-def test_a_difference_costs_what_is_listed(sets: int, truth: tuple[float, float]) -> None:
-    rng = np.random.default_rng(5)
-    z = arm(truth[0], (sets, 200), rng) - arm(truth[1], (sets, 200), rng)
-    wealth = cs.difference_log_wealth(z, 88.0)
-    for alpha, (median, most) in COST[truth].items():
-        decided = cs.seeds_until(wealth.above, alpha)
-        assert agrees(decided, median, 0.5)
-        assert agrees(decided, most, 0.8)
-
-
-@pytest.mark.parametrize("margin", EQUIVALENCE_COST)
-@sizes(400, 10_000)
-def test_equivalence_costs_what_is_listed(sets: int, margin: float) -> None:
-    rng = np.random.default_rng(6)
-    z = arm(1.0, (sets, 160), rng) - arm(1.0, (sets, 160), rng)
-    above = cs.difference_log_wealth(z, 88.0, -88 * margin).above
-    below = cs.difference_log_wealth(z, 88.0, 88 * margin).below
-    for alpha, median in EQUIVALENCE_COST[margin].items():
-        decided = np.maximum(cs.seeds_until(above, alpha), cs.seeds_until(below, alpha))
-        assert agrees(decided, median, 0.5)
-
-
 def check_ends() -> None:
     """A high start and a fall, so that an earlier look excludes more than the last one."""
     z = [1.0, 0.9, 1.0, 0.8, 1.0, 0.9, -0.7, -0.6, -0.8, 0.1]

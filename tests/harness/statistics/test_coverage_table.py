@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 from pathlib import Path
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from pacebench.harness.analysis.comparisons import compare, model_coverage, questions
 from pacebench.harness.cli import app
 from pacebench.harness.statistics import (
     bootstrap,
@@ -18,8 +20,10 @@ from pacebench.harness.statistics import (
     intervals,
     simulation,
 )
-from pacebench.harness.statistics.scores import Scores
+from pacebench.harness.statistics.interval import SUCCESSES, shape_words
+from pacebench.harness.statistics.scores import FloatArray, Scores
 from pacebench.harness.statistics.simulation import CoverageCell
+from tests.harness.statistics.tables import score_table
 
 SHIPPED = Path(simulation.__file__).with_name(coverage.TABLE)
 # A few cells are made again from their source in every test run; `make validate` makes all.
@@ -28,6 +32,8 @@ SAMPLE = (
     CoverageCell("t", "binary-90", 10, 1),
     CoverageCell("t", "bimodal", 20, 4),
     CoverageCell("t", "skewed", 10, 2),
+    CoverageCell("t", "tight against 90", 10, 1),
+    CoverageCell("pair", "80 against tight", 5, 1),
     CoverageCell("bounded", "fractions", 10, 1),
     CoverageCell("bootstrap", "skewed", 5, 4),
     CoverageCell("bootstrap", "binary-90", 3, 1),
@@ -124,22 +130,72 @@ def test_a_shape_that_was_not_simulated_is_not_called_the_datas() -> None:
     assert "data of this shape not simulated" in other.sentence()
 
 
-def test_a_difference_has_the_coverage_of_its_worse_side() -> None:
-    rng = np.random.default_rng(0)
-    smooth = Scores.single_task("a", rng.normal(size=20))
-    coin = Scores.single_task("b", (np.arange(20) < 18).astype(float))
-    alone = coverage.lookup("logit-brunner-munzel", "improvement", 20, 1, "binary-90")
-    for x, y in ((smooth, coin), (coin, smooth)):
-        interval = intervals.probability_of_improvement(x, y)
-        assert interval.coverage is not None
-        assert alone is not None
-        assert interval.coverage.share == alone.share
+def gate(good: int, bad: int, seed: int = 0) -> FloatArray:
+    """Runs that found the gate, and runs that did not."""
+    centres = np.repeat([85.0, 15.0], [good, bad])
+    return np.random.default_rng(seed).permutation(centres + 0.5 * np.sin(np.arange(good + bad)))
 
 
-def test_coverage_is_only_quoted_at_the_level_that_was_simulated() -> None:
-    assert coverage.at_level(0.95, "max-t", "curve", 10, 1, "gaussian") is not None
-    assert coverage.at_level(0.997, "max-t", "curve", 10, 1, "gaussian") is None
-    assert coverage.at_level(0.95, "max-t", "curve", 10, 1) is None
+@pytest.mark.parametrize(
+    ("a", "b", "pair"),
+    [
+        (gate(10, 0), gate(9, 1), "tight against 90"),
+        (gate(9, 1), gate(10, 0), "90 against tight"),
+        (gate(20, 0), gate(11, 9), "tight against 60"),
+        (gate(20, 0), gate(14, 6), "tight against 80"),
+        (gate(50, 0), gate(49, 1), "tight against 95"),
+        # Mirrored: one run in ten succeeds. The coverage of a mean is the same.
+        (gate(1, 9), gate(0, 10), "90 against tight"),
+        (gate(7, 3), gate(8, 2), "bimodal"),
+        (np.linspace(-2, 2, 10), np.linspace(-1, 3, 10), "gaussian"),
+        (gate(7, 13), np.linspace(15, 85, 20), "bimodal against gaussian"),
+    ],
+)
+def test_a_caption_quotes_the_cell_of_the_pair_it_stands_under(
+    a: FloatArray, b: FloatArray, pair: str
+) -> None:
+    table = score_table({"b": b, "a": a})
+    found = compare(table, questions(table.study, ())[0], confirmatory=True)
+    assert coverage.classify_pair(a[:, None], b[:, None]) == pair
+    assert found.model is not None
+    quoted = found.model.coverage
+    assert quoted is not None
+    said = model_coverage([found])
+    if pair == "bimodal against gaussian":
+        assert not quoted.matched
+        assert "data of this shape not simulated" in said
+        return
+    rows = simulation.simulate(CoverageCell("t", pair, quoted.runs, 1), 2_000)
+    (row,) = [r for r in rows if (r["estimand"], r["level"]) == ("difference", 0.95)]
+    assert quoted.share == pytest.approx(row["coverage"], abs=0.045)
+    assert said == f"a − b: {quoted.sentence()}"
+    assert f"simulated coverage {100 * quoted.share:.1f} % for {shape_words(pair)}, " in said
+
+
+def test_unequal_arms_cover_alike_in_both_directions_and_as_badly_as_we_say() -> None:
+    def share(pair: str, runs: int) -> float:
+        found = coverage.lookup("welch-t", "difference", runs, 1, pair)
+        assert found is not None
+        assert found.matched
+        return found.share
+
+    for success in SUCCESSES:
+        for runs in simulation.RUNS:
+            pair = share(f"tight against {success}", runs), share(f"{success} against tight", runs)
+            assert pair[0] == pytest.approx(pair[1], abs=0.02)
+    # A failure that has not happened yet is not in the interval: 0.9¹⁰ = 35 % of the time.
+    assert share("tight against 90", 10) == pytest.approx(1 - 0.9**10, abs=0.02)
+
+
+def test_coverage_is_only_quoted_near_the_level_that_was_simulated() -> None:
+    at = functools.partial(coverage.lookup, "max-t", "curve", 10, 1, "gaussian")
+    assert at(0.95) is not None
+    assert at(0.997) is None
+    assert at(0.9) is None
+    shared = coverage.lookup("welch-t", "difference", 10, 1, "tight against 90", 1 - 0.05 / 3)
+    assert shared is not None
+    assert shared.level == 0.975
+    assert "97.5 % intervals, n = 10" in shared.sentence()
 
 
 @pytest.mark.parametrize("shape", simulation.SHAPES)
@@ -162,7 +218,12 @@ DOCS = Path(__file__).parents[3] / "docs" / "statistics.md"
 # What the documentation shows: title, kind, estimand, shapes.
 SHOWN = (
     ("Welch *t*, mean", "welch-t", "mean", ("gaussian", "skewed", "bimodal", "binary-90")),
-    ("Welch *t*, difference", "welch-t", "difference", ("gaussian", "skewed", "bimodal")),
+    (
+        "Welch *t*, difference",
+        "welch-t",
+        "difference",
+        ("gaussian", "skewed", "bimodal", *simulation.UNEQUAL),
+    ),
     ("rliable's percentile, mean", "percentile (rliable)", "mean", ("gaussian", "binary-90")),
     (
         "rliable's percentile, difference",
@@ -197,6 +258,7 @@ def _documented() -> str:
         (row["kind"], row["estimand"], row["shape"], row["runs"], row["tasks"]): row["coverage"]
         for rows in coverage_table.read(SHIPPED).values()
         for row in rows
+        if row["level"] == simulation.LEVEL
     }
     head = " | ".join(f"n = {runs}" for runs in simulation.RUNS)
     lines = [f"| Interval | Shape | Tasks | {head} |", "|---|---|---|" + "---|" * 5]

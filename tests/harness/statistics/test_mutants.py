@@ -29,6 +29,7 @@ from pacebench.harness.statistics import (
     scores,
     welch,
 )
+from pacebench.harness.statistics.confidence_sequence import difference_interval
 from tests.harness.report import synthetic
 from tests.harness.statistics import tables
 
@@ -170,7 +171,7 @@ def check_alpha_reaches_the_interval() -> None:
     table = tables.score_table(CLEAR)
     found = _answer(table)
     assert found.interval is not None
-    ends = comparisons.difference_interval(np.full(20, 90.0), tables.RANGE, 0.05)
+    ends = difference_interval(np.full(20, 90.0), tables.RANGE, 0.05)
     assert (found.interval.low, found.interval.high) == ends
     shared = _answer(tables.score_table(CLEAR, primary=["return", "solved", "auc"]))
     assert shared.interval is not None
@@ -235,7 +236,7 @@ def check_lost_runs_are_worst_and_best() -> None:
     assert upper.interval is not None
     z = np.full(20, 90.0)
     z[[2, 7]] = 95.0
-    assert upper.interval.high == comparisons.difference_interval(z, tables.RANGE, 0.05)[1]
+    assert upper.interval.high == difference_interval(z, tables.RANGE, 0.05)[1]
 
 
 def check_clipping_is_counted() -> None:
@@ -265,10 +266,24 @@ def check_hidden_failures_are_told() -> None:
     assert abs(found.hidden["spgl"] - (1 - 0.05 ** (1 / 20))) < 1e-12
 
 
+def check_a_contradiction_is_no_verdict() -> None:
+    turned = {"default": [0.0] * 60 + [100.0] * 90, "spgl": [100.0] * 60 + [0.0] * 90}
+    found = _answer(tables.score_table(turned))
+    assert found.verdict.value == "undecided"
+    assert "there is no verdict" in found.sentence()
+
+
+def check_permutations_share_alpha() -> None:
+    arms = {"default": [50.0, 51, 52, 53], "spgl": [60.0, 61, 62, 63], "other": [50.0, 51, 52, 54]}
+    found = _answer(tables.score_table(arms))
+    assert found.permutation_p is not None
+    assert found.permutation_adjusted == 2 * found.permutation_p
+
+
 def check_exploratory_is_no_claim() -> None:
-    pairs = [{"pair": ["spgl", "default"], "weight": 0}]
+    pairs = [{"pair": ["spgl", "default"], "weight": 0}, ["default", "spgl"]]
     table = tables.score_table(CLEAR, comparisons=pairs)
-    (asked,) = comparisons.questions(table.study, ("return",))
+    (asked,) = [q for q in comparisons.questions(table.study, ("return",)) if q.a == "spgl"]
     found = comparisons.compare(_of_today(table), asked, confirmatory=True)
     assert not found.confirmatory
     assert found.sentence().startswith("Exploratory: ")
@@ -293,6 +308,8 @@ CHECKS = (
     check_the_range_decides,
     check_hidden_failures_are_told,
     check_exploratory_is_no_claim,
+    check_a_contradiction_is_no_verdict,
+    check_permutations_share_alpha,
 )
 
 FRESH = "np.random.default_rng(0)"
@@ -422,6 +439,18 @@ MUTANTS: dict[str, tuple[types.ModuleType, str, str, Check]] = {
         "confirmatory=confirmatory",
         check_exploratory_is_no_claim,
     ),
+    "a verdict in spite of a contradiction": (
+        comparisons,
+        "Verdict.UNDECIDED if contradiction else judge(decides, effect)",
+        "judge(decides, effect)",
+        check_a_contradiction_is_no_verdict,
+    ),
+    "permutations that share nothing": (
+        comparisons,
+        "min(1, p * said.alpha / q.alpha)",
+        "p",
+        check_permutations_share_alpha,
+    ),
     "α of the study, not of the question": (
         comparisons,
         "_from_range(pairs, q.alpha)",
@@ -454,21 +483,21 @@ MUTANTS: dict[str, tuple[types.ModuleType, str, str, Check]] = {
     ),
     "a later seed stands in for a missing one": (
         tables_module,
-        'seeds in cell.index and cell["status"][seeds] != MISSING for arm in arms for cell in arm',
-        "seeds < len(cell) for arm in arms for cell in arm",
+        "return next(seed for seed in count() if not all(seed in seeds for seeds in there))",
+        "return min(len(seeds) for seeds in there)",
         check_a_gap_is_not_jumped,
     ),
     "a seed that is not there yet counts as lost": (
         tables_module,
-        'seeds in cell.index and cell["status"][seeds] != MISSING for',
-        "seeds in cell.index for",
+        '[set(cell.index[(cell["status"] != MISSING).to_numpy()]) for cell in cells]',
+        "[set(cell.index) for cell in cells]",
         check_a_gap_is_not_jumped,
     ),
     "seeds in the order of completion": (
         tables_module,
         "[self.values(label, setup, estimand).reindex(order) for setup in setups]",
         "[\n"
-        '                    self.rows[self.rows["label"] == label][estimand][:seeds]\n'
+        '                    self.rows[self.rows["label"] == label][estimand][: len(order)]\n'
         "                    for setup in setups\n"
         "                ]",
         check_seeds_are_taken_by_index,

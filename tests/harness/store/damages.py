@@ -164,6 +164,15 @@ RECORDS = [
     _foreign("record: empty name", ""),
 ]
 
+
+def _longer(table: pa.Table, rows: int) -> pa.Table:
+    """Gives the distributions of the first updates a dimension more."""
+    means = table["mean"].to_pylist()
+    longer = [[*mean, 0.0] for mean in means[:rows]] + means[rows:]
+    column = table.schema.get_field_index("mean")
+    return table.set_column(column, "mean", pa.array(longer, pa.list_(pa.float64())))
+
+
 TABLES = [
     _table("table: no rows cut", "evaluations.parquet", lambda t: t.drop_columns(["return"])),
     _table("table: one column more", "evaluations.parquet", lambda t: t.append_column("x", t[0])),
@@ -178,6 +187,8 @@ TABLES = [
         lambda t: t.set_column(4, "return", pa.nulls(len(t), pa.float32())),
     ),
     _table("table: reserved column", "updates.parquet", lambda t: t.append_column("label", t[0])),
+    _table("table: other dimension", "updates.parquet", lambda t: _longer(t, len(t))),
+    _table("table: other dimension once", "updates.parquet", lambda t: _longer(t, 1)),
     _table("table: other length", "timings.parquet", lambda t: t.slice(1)),
     Damage(
         "table: no Parquet",

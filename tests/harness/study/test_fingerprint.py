@@ -50,7 +50,7 @@ def _install(site: Path, body: str, *, url: str | None = None, version: str = "1
         (info / "direct_url.json").write_text(json.dumps({"url": url, "dir_info": {}}))
 
 
-def _python(site: Path, *arguments: str, cwd: Path) -> str:
+def _python(site: Path, *arguments: str, cwd: Path, code: int = 0) -> str:
     done = subprocess.run(
         [sys.executable, *arguments],
         cwd=cwd,
@@ -59,7 +59,7 @@ def _python(site: Path, *arguments: str, cwd: Path) -> str:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code, done.stderr
     return done.stdout + done.stderr
 
 
@@ -153,3 +153,36 @@ def test_an_edited_plugin_is_run_again_and_nothing_else_is(tmp_path: Path) -> No
     again = _python(site, *run, cwd=tmp_path)
     assert "1 of them now" in again
     assert "curriculum mine was my-plugin" in again
+
+
+@pytest.mark.slow
+def test_a_mistake_in_a_plugin_is_no_failure_of_its_method(tmp_path: Path) -> None:
+    """Refused before it is run, or run and shown as broken; mended, it is run again by itself."""
+    site, url = tmp_path / "site", "file:///somewhere"
+    (tmp_path / "edited.yaml").write_text(json.dumps(STUDY))
+    command = ("-m", "pacebench.harness")
+    run = (*command, "run", "edited.yaml", "--workers", "1")
+    _install(site, "def sample(self, n, rng): return self.tpyo", url=url)
+    said = _python(site, *run, cwd=tmp_path, code=2)
+    assert "mine on point-mass-2 cannot be trained: AttributeError: 'Mine' object has" in said
+    assert "(__init__.py, line 7)" in said
+    assert not (tmp_path / "results").exists()
+    _install(site, "def _propose(self, contexts, values): return self.tpyo", url=url)
+    said = _python(site, *run, cwd=tmp_path, code=1)
+    assert "1 crashed-method" in said
+    assert "2 of them now" in said
+    assert "mine on point-mass-2 is broken: its only run crashed with AttributeError" in said
+    assert "return self.tpyo" in said, "the last lines of the log"
+    report = _python(site, *command, "report", "edited.yaml", "--json", cwd=tmp_path)
+    (verdict,) = json.loads(report[: report.rindex("}") + 1])["verdicts"]
+    assert verdict["verdict"] == "undecided"
+    assert verdict["low"] is None
+    assert not verdict["confirmatory"]
+    assert verdict["sentence"] == (
+        "On point-mass-2, mine and default are not compared: every run of mine on point-mass-2 "
+        "crashed with AttributeError."
+    )
+    page = (tmp_path / "results/edited/report/index.html").read_text()
+    assert "mine on point-mass-2 is broken" in page
+    _install(site, "x = 1", url=url)
+    assert "2 of 2 runs ended (2 ok), 1 of them now" in _python(site, *run, cwd=tmp_path)

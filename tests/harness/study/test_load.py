@@ -54,6 +54,35 @@ def test_every_shipped_study_is_valid(file: Path) -> None:
         ({"curricula.1.epsilon": "small"}, "curricula[1].epsilon", "valid number"),
         ({"curricula.0": "spgll"}, "curricula[0]", "did you mean 'spgl'?"),
         ({"curricula.1.options": {"on_short": 1}}, "options.on_short", "it has: on_shortfall"),
+        # What only the curriculum itself knows.
+        ({"curricula.1.options": {"on_shortfall": "nonsense"}}, "curricula[1]", "not 'nonsense'"),
+        ({"curricula.3": {"name": "linear", "options": {"updates": 0}}}, "[3]", "updates ≥ 1"),
+        (
+            {"curricula.1.per_setup": {"point-mass-2": {"options": {"on_shortfall": 3}}}},
+            "curricula[1].per_setup.point-mass-2",
+            "must be 'hold' or 'recover', not 3",
+        ),
+        (
+            {"curricula.3": {"name": "spdl-sqp", "options": {"std_floor": [0.1, 0.1]}}},
+            "curricula[3]",
+            "std_floor and kl_threshold belong together",
+        ),
+        (
+            {"curricula.3": {"name": "spdl", "options": {"max_iterations": "x"}}},
+            "curricula[3]",
+            "'spdl' cannot be made on 'point-mass-1' (TypeError",
+        ),
+        # What a control would ignore.
+        (
+            {"curricula.0": {"name": "default", "epsilon": 0.1}},
+            "curricula[0].epsilon",
+            "'default' does not pace itself and would ignore it; remove it",
+        ),
+        (
+            {"curricula.0": {"name": "linear", "per_setup": {"point-mass-2": {"threshold": 1}}}},
+            "curricula[0].per_setup.point-mass-2.threshold",
+            "would ignore it",
+        ),
         ({"curricula.2.label": "spgl"}, "curricula[2]", "'spgl' is there already"),
         (
             {"curricula.1.per_setup": {"point-mass-2": {"epsilon": 0.3}}},
@@ -61,6 +90,10 @@ def test_every_shipped_study_is_valid(file: Path) -> None:
             "must be below 0.25",
         ),
         ({"curricula.1.per_setup": {"moon": {}}}, "per_setup.moon", "not among the study's setups"),
+        ({"curricula.2.label": "a\x1b[31mb"}, "curricula[2].label", "'a\\x1b[31mb' has characters"),
+        ({"curricula.2.label": "a\u202eb"}, "curricula[2].label", "direction characters"),
+        ({"curricula.2.label": "a\x07"}, "curricula[2].label", "leave control"),
+        ({"question": "Is it\x9b2J so?"}, "question", "leave control"),
         ({"curricula": []}, "curricula", "at least 1 item"),
         ({"curricula": "default"}, "curricula", "valid tuple"),
         ({"setups": []}, "setups", "at least 1 item"),

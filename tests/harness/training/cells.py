@@ -6,6 +6,7 @@ from typing import Any
 
 from pacebench import curricula, envs
 from pacebench.harness import learners
+from pacebench.harness.study.construct import distributions
 from pacebench.harness.study.specs import (
     Cell,
     CurriculumCell,
@@ -13,7 +14,6 @@ from pacebench.harness.study.specs import (
     LearnerCell,
     ScheduleCell,
 )
-from pacebench.harness.training.evaluation import distributions
 
 
 def curriculum_of(name: str, setup: envs.Setup, **options: Any) -> curricula.Curriculum:

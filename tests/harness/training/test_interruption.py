@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import Any
 
 import numpy as np
 import pytest
 
+from pacebench.harness import learners
 from pacebench.harness.records import Checkpoint, NoHooks
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.study.specs import Cell
@@ -22,8 +24,13 @@ class Interrupting(NoHooks):
     def __init__(self) -> None:
         super().__init__()
         self.kept: dict[RunSeed, Checkpoint] = {}
+        self.refused: dict[RunSeed, str] = {}
         self.left = 10**9
         self.steps = 0
+
+    def refuse(self, seed: RunSeed, reason: str) -> None:
+        self.refused[seed] = reason
+        del self.kept[seed]
 
     def load(self, seed: RunSeed) -> Checkpoint | None:
         return self.kept.get(seed)
@@ -42,15 +49,14 @@ class Interrupting(NoHooks):
         return self.left <= 0
 
 
-def run_in_pieces(cell: Cell, seeds: list[RunSeed], pieces: list[int]) -> dict[int, str]:
+def run_in_pieces(cell: Cell, seeds: list[RunSeed], pieces: list[int]) -> Interrupting:
     hooks = Interrupting()
-    for piece in pieces:
+    for piece in (*pieces, 10**9):
         hooks.left = piece
-        train(cell, seeds, hooks)
-    hooks.left = 10**9
-    unfinished = [s for s in seeds if s not in {r.seed for r in hooks.results}]
-    train(cell, unfinished, hooks)
-    return {r.seed.index: fingerprint(r) for r in hooks.results}
+        done = {result.seed for result in hooks.results}
+        train(cell, [seed for seed in seeds if seed not in done], hooks)
+    assert not hooks.refused
+    return hooks
 
 
 CELLS: dict[str, dict[str, Any]] = {
@@ -90,11 +96,88 @@ CELLS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("case", CELLS)
-def test_an_interrupted_run_ends_the_same(case: str) -> None:
+def test_an_interrupted_run_ends_the_same_and_does_nothing_twice(case: str) -> None:
+    """Stopped after every iteration: in the middle of cohorts, before them and between them."""
     cell = make_cell(**CELLS[case])
     seeds = [RunSeed(root=2, index=i) for i in range(2)]
+    hooks = Interrupting()
+    whole = {r.seed.index: fingerprint(r) for r in train(cell, seeds, hooks)}
+    saves = learners.get(cell.learner.name).capabilities.checkpoints
+    pieces = run_in_pieces(cell, seeds, [1] * 7 if saves else [2, 1])
+    assert {r.seed.index: fingerprint(r) for r in pieces.results} == whole
+    assert (pieces.steps == hooks.steps) == saves
+
+
+def _a_shape(saved: Checkpoint) -> None:
+    saved.arrays["adam_first"] = saved.arrays["adam_first"][:1]
+
+
+def _a_missing_array(saved: Checkpoint) -> None:
+    del saved.arrays["params"]
+
+
+def _a_number(saved: Checkpoint) -> None:
+    saved.arrays["params"][0] = np.nan
+
+
+def _an_action(saved: Checkpoint) -> None:
+    saved.arrays["log/actions"][0] += 1.0
+
+
+def _the_log(saved: Checkpoint) -> None:
+    saved.arrays["log/episodes"] = saved.arrays["log/episodes"][:-1]
+
+
+def _a_generator(saved: Checkpoint) -> None:
+    saved.state["scheduler"]["rng"] = "chance"
+
+
+def _the_iteration(saved: Checkpoint) -> None:
+    saved.state["iteration"] = 10**6
+
+
+def _an_evaluation(saved: Checkpoint) -> None:
+    saved.arrays["evaluations/return"] = saved.arrays["evaluations/return"][1:]
+
+
+def _the_updates(saved: Checkpoint) -> None:
+    saved.state["scheduler"]["rows"] = {"mean": [1], "std": []}
+
+
+FORGERIES = (
+    _a_shape,
+    _a_missing_array,
+    _a_number,
+    _an_action,
+    _the_log,
+    _a_generator,
+    _the_iteration,
+    _an_evaluation,
+    _the_updates,
+)
+
+
+@pytest.fixture(scope="module")
+def midway() -> tuple[Cell, list[RunSeed], Interrupting, dict[int, str]]:
+    """Two seeds in the middle of a cohort, and how they end."""
+    cell = make_cell(**CELLS["cohorts over several rollouts"])
+    seeds = [RunSeed(root=2, index=i) for i in range(2)]
+    hooks = Interrupting()
+    hooks.left = 4
+    train(cell, seeds, hooks)
     whole = {r.seed.index: fingerprint(r) for r in train(cell, seeds)}
-    assert run_in_pieces(cell, seeds, [2, 1]) == whole
+    return cell, seeds, hooks, whole
+
+
+@pytest.mark.parametrize("forge", FORGERIES)
+def test_a_forged_checkpoint_is_refused_and_its_run_starts_afresh(forge, midway) -> None:
+    cell, seeds, hooks, whole = midway
+    again = Interrupting()
+    again.kept = copy.deepcopy(hooks.kept)
+    forge(again.kept[seeds[1]])
+    results = train(cell, seeds, again)
+    assert set(again.refused) >= {seeds[1]}, "the one that was forged"
+    assert {r.seed.index: fingerprint(r) for r in results} == whole
 
 
 def test_seeds_at_different_steps_are_brought_together() -> None:

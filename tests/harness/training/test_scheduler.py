@@ -95,7 +95,7 @@ def test_the_mean_value_is_not_biased_towards_short_episodes() -> None:
                 if left[i] == 0:
                     cohort.end(int(slots[i]), np.zeros(3), value[i])
                     finished.append(value[i])
-        cohort_means.append(cohort.values.mean())
+        cohort_means.append(cohort.columns["discounted_returns"].mean())
         finished_means.append(np.mean(finished[:6]))
     standard_error = np.std(cohort_means) / np.sqrt(len(cohort_means))
     assert abs(np.mean(cohort_means) - 0.5) < 4 * standard_error
@@ -142,7 +142,7 @@ def test_values_are_returns_discounted_with_the_setups_gamma() -> None:
         expected += open_ * discount * step.reward[0]
         discount *= SETUP.gamma
         open_ &= ~(step.terminated[0] | step.truncated[0])
-    np.testing.assert_allclose(scheduler.cohort.values, expected, rtol=1e-12)
+    np.testing.assert_allclose(scheduler.cohort.columns["discounted_returns"], expected, rtol=1e-12)
 
 
 def test_the_critic_is_asked_at_the_first_observations() -> None:

@@ -31,9 +31,9 @@ def test_every_tunable_method_has_a_default_space_and_self_paced_ones_share_it(
                 space_of(study, entry, "point-mass-2")
             continue
         space = space_of(study, entry, "point-mass-2")
-        if kind.capabilities.self_paced:
-            assert space["epsilon"] == EPSILON
-            assert "threshold" in space
+        assert ("threshold" in space) == kind.capabilities.self_paced
+        assert space.get("epsilon") == (EPSILON if kind.capabilities.has_budget else None)
+        assert set(kind.search) <= set(space)
         assert ("std_floor_ratio" in space) == ("std_floor" in kind.options())
 
 

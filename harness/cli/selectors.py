@@ -1,0 +1,87 @@
+"""The options by which a command takes a study with some of its values changed."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from pacebench.harness.study.models import Study
+
+Values = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Change a value of the study: KEY=VALUE, such as budget=20000."),
+]
+Only = Annotated[
+    str | None,
+    typer.Option(help="Curricula (by label) and setups to keep, with commas between them."),
+]
+Seeds = Annotated[int | None, typer.Option(min=1, help="Make it a study of so many seeds.")]
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """A study as the command line names it.
+
+    Attributes:
+        study: A study file or the name of a shipped one; where results will do, those.
+        values: What `--set` was given.
+        only: What `--only` was given.
+        seeds: What `--seeds` was given.
+    """
+
+    study: Path
+    values: list[str] | None = None
+    only: str | None = None
+    seeds: int | None = None
+
+    def load(self) -> Study:
+        """Returns the study.
+
+        Raises:
+            UserError: The file or a change of it has a mistake.
+        """
+        from pacebench.harness.study.load import load_study
+        from pacebench.harness.study.overrides import Overrides
+
+        names = tuple(name for part in (self.only or "").split(",") if (name := part.strip()))
+        return load_study(self.study, Overrides(tuple(self.values or ()), names, self.seeds))
+
+    def results(self, folder: Path) -> Path:
+        """Returns the results of the study.
+
+        What the study says otherwise than when it was run is said on standard error.
+
+        Args:
+            folder: Where results are kept.
+
+        Raises:
+            UserError: As `load`; or results were given, and changes of them; or the results under
+                its name are another study's.
+        """
+        if not (self.study.is_dir() or self.study.suffix == ".zip"):
+            from pacebench.harness.store.same_study import check_made_for
+            from pacebench.harness.store.store import RunStore
+
+            loaded = self.load()
+            root = folder / loaded.name
+            manifest = RunStore(root).manifest()
+            for said in check_made_for(manifest, loaded, root) if manifest is not None else ():
+                typer.echo(f"Since these results were made, {said}", err=True)
+            return root
+        if self.values or self.only or self.seeds:
+            from pacebench.harness.errors import UserError
+
+            raise UserError(f"{self.study}: are results; --set, --only and --seeds take a study.")
+        return self.study
+
+    def __str__(self) -> str:
+        """The study and its changes as they are typed."""
+        words = [str(self.study), *(f"--set={value}" for value in self.values or ())]
+        words += [f"--only={self.only}"] if self.only else []
+        words += [f"--seeds={self.seeds}"] if self.seeds else []
+        return shlex.join(words)

@@ -1,0 +1,187 @@
+"""The answer of a study in one sentence, and the grid of its verdicts.
+
+Both come from the weighted comparisons alone; the page, the index of studies and the terminal show
+the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pacebench.harness.analysis.comparisons import ComparisonResult
+from pacebench.harness.analysis.verdicts import Verdict, evidence, number
+from pacebench.harness.report import words
+from pacebench.harness.study.models import Study
+
+SIGNS = {"better": "▲", "worse": "▼", "equivalent": "≈", "not worse": "△", "undecided": "?"}
+# Seen from the other side.
+_FLIPPED = {"better": "worse", "worse": "better", "not worse": "not better"}
+SIGNS |= {"not better": "▽"}
+_VERBS = {
+    Verdict.BETTER: "better than",
+    Verdict.WORSE: "worse than",
+    Verdict.EQUIVALENT: "equivalent to",
+    Verdict.NOT_WORSE: "not worse than",
+}
+_CLAUSES = 4  # that one can read in a sentence
+
+
+def answer(study: Study, family: Sequence[ComparisonResult], *, exploratory: bool) -> str:
+    """Returns what the weighted comparisons say, in one sentence.
+
+    Args:
+        study: The study.
+        family: Its weighted comparisons.
+        exploratory: Whether the claims are exploratory.
+    """
+    if not family:
+        return "Nothing is claimed: the study declares no comparison."
+    open_ = [item for item in family if item.verdict is Verdict.UNDECIDED]
+    seeds = f"{words.extent(item.seeds for item in family)} seeds"
+    if len(open_) == len(family):
+        nearest = max(family, key=_nearness)
+        q = nearest.question
+        which = (
+            f"the question whether {q.a} and {q.b} differ {_place([q.scope])} is undecided"
+            if len(family) == 1
+            else f"none of the {len(family)} questions is decided; nearest to it is {q.a} against "
+            f"{q.b} {_place([q.scope])}"
+        )
+        text = f"After {seeds} {which} ({_short(nearest)})."
+    else:
+        clauses = _clauses(study, [item for item in family if item not in open_])
+        more = len(clauses) - _CLAUSES
+        text = "; ".join(clauses[:_CLAUSES]) + (f"; and {more} more" if more > 0 else "")
+        if len(family) == 1:
+            text += f" ({evidence(family[0].shown)})"
+        elif open_:
+            rest = f"{len(open_)} of {len(family)} questions"
+            text += f"; {rest} {'is' if len(open_) == 1 else 'are'} undecided after {seeds}"
+        text = f"{words.capital(text)}."
+    return f"Exploratory: {text[0].lower()}{text[1:]}" if exploratory else text
+
+
+def _clauses(study: Study, decided: Sequence[ComparisonResult]) -> list[str]:
+    """Returns who is what against whom, those of one sort together."""
+    groups: dict[tuple[Verdict, str, str, bool], list[str]] = {}
+    several = len({item.question.estimand for item in decided}) > 1
+    for item in decided:
+        q = item.question
+        fixed_second = q.b == study.control
+        kept, listed = (q.b, q.a) if fixed_second else (q.a, q.b)
+        place = _place([q.scope]) + (f" in {item.measure}" if several else "")
+        key = (item.verdict, kept, place, fixed_second)
+        groups.setdefault(key, []).append(listed)
+    merged: dict[tuple[Verdict, str, tuple[str, ...], bool], list[str]] = {}
+    for (verdict, kept, place, fixed_second), listed_ in groups.items():
+        merged.setdefault((verdict, kept, tuple(listed_), fixed_second), []).append(place)
+    found = []
+    for (verdict, kept, others, fixed_second), places in merged.items():
+        first, second = (_and(others), kept) if fixed_second else (kept, _and(others))
+        verb = "are" if fixed_second and len(others) > 1 else "is"
+        found.append(f"{' and '.join(places)} {first} {verb} {_VERBS[verdict]} {second}")
+    return found
+
+
+def _nearness(item: ComparisonResult) -> float:
+    """Returns how far the interval lies on one side of zero, as a share of its width."""
+    shown = item.shown
+    if shown is None or not shown.high > shown.low:
+        return 0.0
+    return max(abs(shown.high), abs(shown.low)) / (shown.high - shown.low)
+
+
+def _short(item: ComparisonResult) -> str:
+    shown = item.shown
+    if shown is None:
+        return "no interval can be given"
+    low, high = number(shown.low), number(shown.high)
+    return f"difference {number(shown.estimate)}, interval {low} to {high}"
+
+
+def _place(scopes: Sequence[str]) -> str:
+    return " and ".join(
+        "over all setups" if words.scope(scope) != scope else f"on {scope}" for scope in scopes
+    )
+
+
+def _and(names: Sequence[str]) -> str:
+    *first, last = names
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+@dataclass(frozen=True)
+class Chip:
+    """One verdict of the grid, as seen from its row.
+
+    Attributes:
+        word: The verdict.
+        tip: The sentence behind it.
+    """
+
+    word: str
+    tip: str
+
+    @property
+    def sign(self) -> str:
+        """The verdict as one character."""
+        return SIGNS[self.word]
+
+    @property
+    def tone(self) -> str:
+        """The verdict as a class of the page."""
+        return self.word.replace(" ", "-")
+
+
+@dataclass(frozen=True)
+class GridRow:
+    """One curriculum, or a pair without the control.
+
+    Attributes:
+        text: What stands before the verdicts.
+        labels: Whose row it is.
+        chips: A verdict per column; None where nothing was asked.
+    """
+
+    text: str
+    labels: tuple[str, ...]
+    chips: tuple[Chip | None, ...]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Curricula × setups.
+
+    Attributes:
+        control: What the verdicts are against.
+        columns: The setups, with the measure where there are several.
+        rows: The rows.
+    """
+
+    control: str
+    columns: tuple[str, ...]
+    rows: tuple[GridRow, ...]
+
+
+def grid(study: Study, family: Sequence[ComparisonResult]) -> Grid:
+    """Returns the verdicts of the weighted comparisons, each against the control."""
+    control = study.control
+    keys = list(dict.fromkeys((i.question.scope, i.question.estimand) for i in family))
+    several = len({estimand for _, estimand in keys}) > 1
+    found: dict[tuple[str, ...], dict[tuple[str, str], Chip]] = {}
+    for item in family:
+        q, word = item.question, item.verdict.value
+        labels: tuple[str, ...] = (q.a, q.b)
+        if control in labels:
+            labels = (q.b if q.a == control else q.a,)
+            word = _FLIPPED.get(word, word) if q.a == control else word
+        chip = Chip(word, item.sentence())
+        found.setdefault(labels, {})[q.scope, q.estimand] = chip
+    order = {label: place for place, label in enumerate(study.labels)}
+    rows = [
+        GridRow(" − ".join(labels), labels, tuple(chips.get(key) for key in keys))
+        for labels, chips in sorted(found.items(), key=lambda i: (len(i[0]), order[i[0][0]]))
+    ]
+    columns = [words.scope(s) + (f", {estimand}" if several else "") for s, estimand in keys]
+    return Grid(control, tuple(columns), tuple(rows))

@@ -1,0 +1,80 @@
+"""What a setup or a learner must hold to, and the table of what it does hold to."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from pacebench.harness.verify.suite import CheckOutcome, Violation
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True)
+class Requirement(Generic[S]):
+    """One thing that everything of a kind must do, if it has the capability that it is about.
+
+    Attributes:
+        name: A stable identifier.
+        doc: The requirement, in a sentence.
+        check: Raises if a subject does not meet it.
+        applies: Whether a subject has the capability.
+    """
+
+    name: str
+    doc: str
+    check: Callable[[S], None]
+    applies: Callable[[S], bool]
+
+
+def requirement(
+    name: str, found: list[Requirement[S]], applies: Callable[[S], bool] = lambda _: True
+) -> Callable[[Callable[[S], None]], Requirement[S]]:
+    """Returns a decorator that adds a check to `found`; its docstring states the requirement."""
+
+    def add(check: Callable[[S], None]) -> Requirement[S]:
+        sentence = (check.__doc__ or name).partition("\n")[0].removesuffix(".")
+        made = Requirement(name, sentence[0].lower() + sentence[1:], check, applies)
+        found.append(made)
+        return made
+
+    return add
+
+
+def outcome(asked: Requirement[S], subject: S) -> CheckOutcome:
+    """Tries one requirement."""
+    result = CheckOutcome(asked.name, asked.doc, examples=1)
+    try:
+        asked.check(subject)
+    except Violation as error:
+        result.held, result.message = False, str(error)
+    except Exception as error:  # noqa: BLE001 - whatever a part of somebody's raises is the finding
+        result.held, result.message = False, f"{type(error).__name__}: {error}"
+        result.counterexample = traceback.format_exc(limit=-2).strip()
+    return result
+
+
+def outcomes(
+    asked: Sequence[Requirement[S]], subject: S, progress: Callable[[str], None] | None = None
+) -> list[CheckOutcome]:
+    """Tries every requirement that applies."""
+    found = []
+    for one in asked:
+        if one.applies(subject):
+            if progress is not None:
+                progress(one.name)
+            found.append(outcome(one, subject))
+    return found
+
+
+def refused(call: Callable[[], object], words: str, kind: type[Exception]) -> None:
+    """Raises a `Violation` unless the call is refused with these words."""
+    try:
+        call()
+    except kind as error:
+        if words not in str(error):
+            raise Violation(f"refused with {str(error)!r} instead of {words!r}") from None
+        return
+    raise Violation(f"not refused; expected {words!r}")

@@ -1,0 +1,126 @@
+"""`currot`: a bimodal target under perfect performance, the edge of what succeeds otherwise."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from pacebench import curricula
+from pacebench.curricula import CurriculumError, Gaussian, Mixture
+from pacebench.curricula.currot import KernelRegression, transport
+from pacebench.curricula.successes import Memory, remember, successful_contexts
+
+GATES = Mixture([Gaussian([3.0, 0.5], [1e-4] * 2), Gaussian([-3.0, 0.5], [1e-4] * 2)])
+WIDE = Gaussian([0.0, 4.25], [4.0, 3.516])
+BOUNDS = ([-4.0, 0.5], [4.0, 8.0])
+
+
+def make(**options):
+    common = {"target": GATES, "initial": WIDE, "bounds": BOUNDS, "threshold": 4.0}
+    return curricula.make("currot", **{**common, **options})
+
+
+def test_particles_end_on_a_bimodal_target_under_perfect_performance():
+    c, rng = make(record_every=0), np.random.default_rng(0)
+    assert c.radius == pytest.approx(math.sqrt(0.5))
+    for _ in range(60):
+        c.update(c.sample(20, rng), 5.0 + 0.1 * rng.standard_normal(20))
+    particles = c.distribution.particles
+    assert particles.shape == (100, 2)
+    assert np.mean(particles[:, 0] > 0) == pytest.approx(0.5, abs=0.02)
+    np.testing.assert_allclose(np.abs(particles[:, 0]), 3.0, atol=0.1)
+    np.testing.assert_allclose(particles[:, 1], 0.5, atol=0.1)
+    assert c._distance_to_target(c.distribution) < 0.02
+
+
+def test_particles_stay_where_episodes_succeed():
+    c, rng = make(record_every=0), np.random.default_rng(1)
+    for _ in range(60):
+        x = c.sample(20, rng)
+        # Only gates wider than 3 can be passed.
+        c.update(x, np.where(x[:, 1] > 3.0, 5.0, 0.0))
+    widths = c.distribution.particles[:, 1]
+    assert widths.min() > 2.2
+    assert np.median(widths) < 4.5
+    # Sideways nothing holds them back.
+    assert np.abs(c.distribution.particles[:, 0]).min() > 1.0
+
+
+def test_it_waits_until_the_mean_prediction_has_reached_the_threshold_once():
+    c, rng = make(), np.random.default_rng(0)
+    before = c.distribution
+    record = c.update(c.sample(20, rng), np.full(20, 3.0))
+    assert (record.step, c.distribution is before, c.reached) == ("wait", True, False)
+    assert record.kl_step == 0.0
+    record = c.update(c.sample(20, rng), np.full(20, 9.0))
+    assert (record.step, c.reached) == ("transport", True)
+    assert record.epsilon is record.kl_step is record.ess is None
+    # From then on a shortfall no longer stops it.
+    assert c.update(c.sample(20, rng), np.full(20, -9.0)).step == "transport"
+
+
+def test_the_regression_equals_the_formula_and_the_nearest_point_far_away():
+    rng = np.random.default_rng(0)
+    x, v = rng.normal(size=(30, 2)), rng.normal(size=30)
+    asked = rng.normal(size=(700, 2))
+    weights = np.exp(-((asked[:, None] - x[None]) ** 2).sum(axis=2) / (2 * 0.4**2))
+    expected = (weights @ v) / weights.sum(axis=1)
+    np.testing.assert_allclose(KernelRegression(x, v, 0.4)(asked), expected, atol=2e-5)
+    far = np.array([[1e3, 0.0]])
+    nearest = v[np.argmin(((x - far) ** 2).sum(axis=1))]
+    assert KernelRegression(x, v, 0.01)(far)[0] == pytest.approx(nearest, abs=1e-5)
+
+
+def test_transport_in_one_dimension_matches_quantiles():
+    rng = np.random.default_rng(0)
+    source, wanted = np.array([[0.0], [2.0], [1.0]]), np.array([[10.0], [30.0], [20.0]])
+    np.testing.assert_allclose(transport(source, wanted, rng).ravel(), [10.0, 28.0, 19.0])
+
+
+def test_the_memory_keeps_successes_near_the_target():
+    rng, wanted = np.random.default_rng(0), np.zeros((4, 1))
+
+    def after(memory, contexts, values, **fails):
+        contexts = np.array(contexts, dtype=float)[:, None]
+        return remember(memory, contexts, np.array(values), 1.0, wanted, 4, **fails)
+
+    memory = after(Memory.empty(1), [9, 8], [0.0, 2.0], fails=False)
+    assert memory.values.tolist() == [0.0, 2.0]
+    assert (memory.settled, memory.worst) == (True, 0.0)
+    # Successes take the place of what fell short; failures are remembered apart.
+    memory = after(memory, [7, 6, 5], [3.0, -1.0, 3.0], fails=True)
+    assert memory.contexts.ravel().tolist() == [8.0, 7.0, 5.0]
+    assert memory.failed_contexts.tolist() == [[6.0]]
+    # Once full, the nearest to the target stay.
+    memory = after(memory, [1, 20, 2], [3.0, 3.0, 3.0], fails=True)
+    assert sorted(memory.contexts.ravel().tolist()) == [1.0, 2.0, 5.0, 7.0]
+    assert memory.failed_contexts.ravel().tolist() == [6.0, 20.0]
+    drawn = successful_contexts(memory, 1.0, 50, (1e-6, np.ones(1)), rng)
+    assert set(drawn.round(3).ravel().tolist()) == {1.0, 2.0, 5.0, 7.0}
+
+
+def test_the_state_goes_on_bit_by_bit_and_another_seed_does_not():
+    rng, c, copy, other = np.random.default_rng(0), make(), make(), make(seed=1)
+    for _ in range(4):
+        x = c.sample(20, rng)
+        c.update(x, 6.0 - 0.3 * np.abs(x[:, 0]))
+    saved = json.loads(json.dumps(c.state_dict()))
+    copy.load_state_dict(saved), other.load_state_dict(saved)
+    x = c.sample(20, rng)
+    for curriculum in (c, copy, other):
+        curriculum.update(x, 6.0 - 0.3 * np.abs(x[:, 0]))
+    assert json.dumps(c.state_dict()) == json.dumps(copy.state_dict())
+    assert json.dumps(c.state_dict()) != json.dumps(other.state_dict())
+    with pytest.raises(CurriculumError, match="100 particles"):
+        c.load_state_dict({**saved, "particles": [[0.0, 0.0]]})
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"particles": 1}, {"candidates": 0}, {"metric_epsilon": 0.0}, {"start": "middle"}]
+)
+def test_wrong_options_are_refused(wrong):
+    with pytest.raises(CurriculumError, match=next(iter(wrong))):
+        make(**wrong)

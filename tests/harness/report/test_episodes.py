@@ -1,0 +1,76 @@
+"""Pictures of target episodes, from the policies of runs that were really trained."""
+
+from __future__ import annotations
+
+import base64
+import io
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from pacebench.harness.report.document import Pictures, Text
+from pacebench.harness.report.gather import gather
+from pacebench.harness.report.render import page
+from pacebench.harness.report.sections.episodes import episodes, film_episodes
+from pacebench.harness.report.sections.order import document
+from pacebench.harness.store.ledger import Ledger, now
+from pacebench.harness.store.load import load_results
+from pacebench.harness.store.store import RunStore
+from pacebench.harness.study.expand import expand
+from pacebench.harness.study.models import Study
+from pacebench.harness.study.specs import by_cell
+from pacebench.harness.training import train
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of two short runs, with their policies."""
+    study = Study.model_validate(
+        {
+            "name": "tiny",
+            "question": "What does an episode look like?",
+            "curricula": ["spgl"],
+            "setups": ["point-mass-2"],
+            "seeds": {"count": 2, "root": 3},
+            "budget": 1_000,
+            "evaluation": {"points": 1, "contexts": 2},
+        }
+    )
+    store = RunStore(tmp_path_factory.mktemp("results") / "tiny")
+    planned = expand(study)
+    store.extend_manifest(study.name, study.model_dump(mode="json"), planned)
+    for runs in by_cell(planned):
+        for run, result in zip(runs, train(runs[0].cell, [r.seed for r in runs]), strict=True):
+            store.write(run, result, {"attempts": 1, "seconds": 1.0, "finished": now()})
+    return store.root
+
+
+def test_a_solved_and_a_failed_run_of_a_cell_are_filmed(root: Path) -> None:
+    data = gather(root, load_results(root), Ledger(root))
+    runs = data.runs.assign(solved=[1.0, 0.0])
+    solved, failed = film_episodes(root, data.study, runs)
+    assert solved.text.startswith("point-mass-2, seed 0: run solved; return ")
+    assert failed.text.startswith("point-mass-2, seed 1: run not solved; return ")
+    content = base64.b64decode(solved.source.removeprefix("data:image/png;base64,"))
+    assert Image.open(io.BytesIO(content)).width == 168
+    assert len(content) < 20_000
+
+
+def test_the_page_holds_the_pictures_of_what_there_is(root: Path) -> None:
+    data = gather(root, load_results(root), Ledger(root))
+    # A thousand steps solve nothing: there is a run that failed, and none that solved the task.
+    (picture,) = data.episodes
+    assert "run not solved" in picture.text
+    blocks = episodes(data).blocks
+    assert any(isinstance(block, Pictures) for block in blocks)
+    assert picture.source in page(document(data, [episodes]), data.styles)
+
+
+def test_without_policies_a_sentence_says_so(root: Path) -> None:
+    for policy in root.rglob("policy.safetensors"):
+        policy.unlink()
+    data = gather(root, load_results(root), Ledger(root))
+    (block,) = episodes(data).blocks
+    assert isinstance(block, Text)
+    assert "hold no policies" in block.text

@@ -1,0 +1,113 @@
+"""The curricula of the field in training: what they are fed, what is recorded, resumption."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pacebench import curricula, envs
+from pacebench.harness.errors import UserError
+from pacebench.harness.learners.batched.agents import BatchedPPO
+from pacebench.harness.seeding import RunSeed
+from pacebench.harness.study.specs import ScheduleCell
+from pacebench.harness.training import train
+from pacebench.harness.training.resolved import ResolvedCell
+from tests.harness.learners.test_batch_invariance import fingerprint
+from tests.harness.training.cells import make_cell
+from tests.harness.training.test_interruption import run_in_pieces
+
+FIELD = ("spgl-mixture", "acl", "plr", "currot", "alp-gmm", "procurl", "goal-gan")
+SHORT: dict[str, Any] = {"budget": 3000, "steps": (1000, 3000), "contexts": 4}
+
+
+@pytest.mark.parametrize("name", FIELD)
+def test_a_run_is_recorded_and_can_be_interrupted(name: str) -> None:
+    cell = make_cell(curriculum=name, **SHORT)
+    seeds = [RunSeed(root=2, index=i) for i in range(2)]
+    results = train(cell, seeds)
+    whole = {r.seed.index: fingerprint(r) for r in results}
+    assert run_in_pieces(cell, seeds, [1]) == whole
+    for result in results:
+        updates = result.updates
+        assert len(updates["step"]) == 3
+        assert all(0.0 <= far < 2.0 for far in updates["sliced_wasserstein"])
+        assert all(len(moment) == 3 for moment in (*updates["mean"], *updates["std"]))
+        budget = name == "spgl-mixture"
+        assert all((epsilon is not None) == budget for epsilon in updates["epsilon"])
+    if name in ("acl", "alp-gmm"):
+        # So early they are uniform.
+        return
+    # What updates draw is the seed's own.
+    assert results[0].updates["sliced_wasserstein"] != results[1].updates["sliced_wasserstein"]
+
+
+def test_episodes_are_what_happened_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every field, checked against the steps themselves."""
+    given: list[curricula.Episodes] = []
+    asked: list[Any] = []
+
+    @curricula.register("reads-all-test")
+    class ReadsAll(curricula.Control):
+        """Reads everything and stays where it is."""
+
+        reads = frozenset(curricula.Episodes.__slots__)
+
+        def _propose_from(self, episodes: curricula.Episodes) -> Any:
+            given.append(episodes)
+            return super()._propose(episodes.contexts, np.zeros(len(episodes)))
+
+    values = BatchedPPO.values
+
+    def watched(self: Any, agent: int, obs: Any) -> Any:
+        asked.append((obs.copy(), values(self, agent, obs)))
+        return asked[-1][1]
+
+    monkeypatch.setattr(BatchedPPO, "values", watched)
+    try:
+        train(make_cell(curriculum="reads-all-test", **SHORT), [RunSeed(root=0, index=0)])
+    finally:
+        curricula.unregister("reads-all-test")
+    assert len(given) == 3
+    gamma = envs.setup("point-mass-2").gamma
+    for update, episodes in enumerate(given):
+        first, all_obs = asked[2 * update], asked[2 * update + 1]
+        assert episodes.lengths is not None
+        assert episodes.returns is not None
+        assert episodes.discounted_returns is not None
+        np.testing.assert_array_equal(episodes.values, episodes.discounted_returns)
+        np.testing.assert_array_equal(episodes.start_values, first[1])
+        # The critic saw one observation a step, the first of each episode among them.
+        assert len(all_obs[0]) == episodes.lengths.sum()
+        starts = np.cumsum([0, *episodes.lengths[:-1]])
+        np.testing.assert_array_equal(all_obs[0][starts], first[0])
+        for k, (start, length) in enumerate(zip(starts, episodes.lengths, strict=True)):
+            gaps = episodes.discounted_returns[k] - all_obs[1][start : start + length]
+            assert episodes.value_errors is not None
+            assert episodes.value_errors[k] == pytest.approx(np.maximum(0.0, gaps).mean())
+        # Rewards of Point Mass lie between 0 and 1.
+        assert (episodes.returns > episodes.discounted_returns).all()
+        most = (1 - gamma**episodes.lengths) / (1 - gamma)
+        assert (episodes.discounted_returns <= most + 1e-9).all()
+        assert episodes.success is not None
+        assert episodes.success.dtype == np.bool_
+
+
+def test_what_a_learner_cannot_feed_is_refused_before_it_trains() -> None:
+    with pytest.raises(UserError, match=r"'plr' reads value_errors .* 'sb3-sac' cannot tell"):
+        ResolvedCell.of(make_cell(curriculum="plr", learner="sb3-sac"))
+
+
+def test_diagnostics_can_be_thinned_without_changing_the_run() -> None:
+    seeds = [RunSeed(root=1, index=0)]
+    whole, thin = (
+        train(make_cell(schedule={"record_every": every}, **SHORT), seeds)[0] for every in (1, 2)
+    )
+    assert [far is None for far in thin.updates["sliced_wasserstein"]] == [False, True, False]
+    assert [kl is None for kl in thin.updates["kl_step"]] == [False, True, False]
+    assert thin.updates["mean"] == whole.updates["mean"]
+    assert thin.evaluations == whole.evaluations
+    # The usual choice is not spelt out: cells from before it was there keep their ids.
+    assert "record_every" not in ScheduleCell().model_dump(mode="json")
+    assert ScheduleCell(record_every=5).model_dump()["record_every"] == 5
