@@ -12,8 +12,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
+from pacebench.harness.errors import UserError
 from pacebench.harness.learners.clock import Clock
 from pacebench.harness.records import (
     DIAGNOSTIC_COLUMNS,
@@ -50,6 +52,12 @@ class TrainingBatch:
         self.results: dict[int, RunResult] = {}
         self.schedulers = [resolved.scheduler(seed) for seed in seeds]
         self.envs = TrainingEnvs(resolved.setup, seeds, self.schedulers, resolved.copies)
+        discrete = isinstance(self.envs.action_space, spaces.Discrete)
+        if discrete and not resolved.learner.capabilities.discrete:
+            raise UserError(
+                f"'{resolved.setup.name}' has discrete actions, which learner "
+                f"'{resolved.learner.name}' cannot take; use ppo or sb3-ppo."
+            )
         self.agents = resolved.learner.build(
             resolved.cell.learner.params,
             self.envs.observation_space,

@@ -143,10 +143,10 @@ class BatchedPPO:
         returns, values = (
             self._rollout.packed[agent, :, self._rollout.returns + i] for i in range(2)
         )
-        spread = float(returns.var())
-        told["explained_variance"] = (
-            1.0 - float((returns - values).var()) / spread if spread else float("nan")
-        )
+        # An agent about to be taken out may have numbers whose squares overflow.
+        with np.errstate(over="ignore", invalid="ignore"):
+            spread, rest = float(returns.var()), float((returns - values).var())
+        told["explained_variance"] = 1.0 - rest / spread if spread else float("nan")
         return told
 
     def values(self, agent: int, obs: Floats) -> Floats:

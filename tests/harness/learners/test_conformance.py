@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import torch
 
 from pacebench import envs
 from pacebench.harness import learners
+from pacebench.harness.errors import UserError
 from pacebench.harness.learners.clock import PHASES
 from pacebench.harness.records import (
     DIAGNOSTIC_COLUMNS,
@@ -104,6 +106,38 @@ def test_an_interrupted_learner_ends_the_same(learner: str) -> None:
     assert {r.seed.index: fingerprint(r) for r in pieces.results} == whole
 
 
+@pytest.fixture(scope="module")
+def cart() -> Iterator[str]:
+    """A setup with discrete actions."""
+    setup = envs.from_gymnasium(
+        "CartPole-v1",
+        name="cart",
+        context={"length": (0.3, 1.0), "force_mag": (5.0, 15.0)},
+        target={"mean": [0.5, 10.0], "variance": [0.0025, 0.25]},
+        initial={"mean": [0.6, 9.0], "variance": [0.01, 1.0]},
+        threshold=30.0,
+        horizon=60,
+        gamma=0.95,
+    )
+    envs.register(setup)
+    yield setup.name
+    envs.unregister(setup.name)
+
+
+def test_discrete_actions_where_a_learner_takes_them(learner: str, cart: str) -> None:
+    cell = tiny_cell(learner, setup=cart, budget=1500, steps=(500, 1500))
+    if not learners.get(learner).capabilities.discrete:
+        with pytest.raises(UserError, match="has discrete actions, which learner"):
+            train(cell, SEEDS[:1])
+        return
+    whole = {r.seed.index: fingerprint(r) for r in train(cell, SEEDS)}
+    pieces = run_in_pieces(cell, SEEDS, [1, 1])
+    assert {r.seed.index: fingerprint(r) for r in pieces.results} == whole
+    found = pieces.results[0].evaluations
+    assert set(found["policy"]) == {"deterministic", "stochastic"}
+    assert max(found["length"]) <= 60
+
+
 def test_what_a_learner_says_about_itself(learner: str) -> None:
     kind = learners.get(learner)
     assert kind.doc
@@ -117,8 +151,6 @@ def test_what_a_learner_says_about_itself(learner: str) -> None:
 
 
 def test_a_critic_where_there_is_one(learner: str) -> None:
-    from pacebench.harness.errors import UserError
-
     schedule = {"value_signal": "critic"}
     with pytest.raises(UserError, match="hides it"):
         train(tiny_cell(learner, setup="point-mass-1", schedule=schedule), SEEDS[:1])
