@@ -60,7 +60,7 @@ benchmark: setup ## Print the ratio tables of every benchmark
 
 docs: setup ## Regenerate what docs/ derives from the code
 	$(BIN)/pacebench schema --out docs/study.schema.json
-	for setup in point-mass-1 point-mass-2 lunar-lander ball-catching; do \
+	for setup in point-mass-1 point-mass-2 point-mass-2d lunar-lander ball-catching sparse-maze; do \
 	  $(BIN)/pacebench render $$setup --sheet --out docs/images/$$setup.png || exit 1; \
 	done
 

@@ -4,7 +4,7 @@ Scores are those of results/point-mass: 85 ± 1.7 if the gate is found, otherwis
 of 88. Beside each figure stands the one that was specified, itself from 200 sequences; the band is
 where such a figure lies 997 times in 1 000 by chance.
 
-    python benchmarks/cost_of_verdicts.py [SEQUENCES]
+    python -m benchmarks.cost_of_verdicts [SEQUENCES]
 """
 
 from __future__ import annotations

@@ -265,8 +265,7 @@ class BatchEnv(ABC):
             return False
         self.num_envs = len(kept)
         self._rngs = [self._rngs[i] for i in kept]
-        flags = ("_terminated", "_cut", "_success", "_waiting")
-        for name in ("_obs", "_reward", "_elapsed", *flags):
+        for name in ("_obs", "_reward", "_terminated", "_cut", "_success", "_elapsed", "_waiting"):
             setattr(self, name, getattr(self, name)[kept])
         self._physics_obs = self._obs[:, : self.physics_space.shape[0]]
         self._dismissed, self._all = self._dismissed[kept], np.arange(len(kept))

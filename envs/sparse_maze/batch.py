@@ -50,6 +50,11 @@ class SparseMazeBatch(BatchEnv):
             for trace, (px, py) in zip(self._traces, self._position.tolist(), strict=True):
                 trace.append((px, py))
 
+    def _keep_copies(self, indices: Indices) -> bool:
+        self._position = self._position[indices]
+        self._traces = [self._traces[i] for i in indices]
+        return True
+
     def _reference_actions(self) -> Floats:
         """Walks the corridor along the shortest way."""
         move = (walk(self._position, self._clipped[:, :2]) - self._position) / MAX_STEP

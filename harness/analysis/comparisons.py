@@ -109,7 +109,8 @@ class ComparisonResult:
         effect: The smallest effect of interest on its scale.
         interval: From the range of the scores alone; None where no range is known.
         model: Welch's interval at the same level, as if scores were near normal.
-        permutation_p: p-value of the mean difference under exchangeable runs.
+        permutation_p: p-value of the mean difference under exchangeable runs; None where no share
+            of α is at stake.
         permutation_adjusted: The same times α over this question's share of it, to be held
             against α.
         contradiction: Whether no mean difference agrees with all looks; then there is no verdict.
@@ -282,13 +283,16 @@ def model_coverage(results: Sequence[ComparisonResult]) -> str:
     return "; ".join(parts) or "No run varies, so it has none"
 
 
-def compare(table: ScoreTable, question: Question, *, confirmatory: bool) -> ComparisonResult:
+def compare(
+    table: ScoreTable, question: Question, *, confirmatory: bool, beside: bool = True
+) -> ComparisonResult:
     """Answers one question.
 
     Args:
         table: The scored runs.
         question: What is asked.
         confirmatory: Whether the study kept to its plan.
+        beside: Whether to resample what stands beside the verdict, which takes most of the time.
     """
     q, said = question, table.study.statistics
     pairs = table.paired(q.a, q.b, q.scope, q.estimand)
@@ -302,8 +306,9 @@ def compare(table: ScoreTable, question: Question, *, confirmatory: bool) -> Com
     # Without a range nothing is known of what lost runs could have scored.
     decides = model if pairs.bounds is None and not pairs.lost else interval
     verdict = Verdict.UNDECIDED if contradiction else judge(decides, effect)
-    p = _permutation_p(pairs, table.rng("permute", q.a, q.b, q.scope, q.estimand))
-    further = _further(table, q)
+    # A sensitivity of claims; exploratory comparisons have none.
+    p = _permutation_p(pairs, table.rng("permute", *_names(q))) if beside and q.weighted else None
+    further = _further(table, q) if beside else dict.fromkeys(_FURTHER)
     return ComparisonResult(
         question=q,
         seeds=len(pairs.x),
@@ -389,11 +394,16 @@ def _hidden(table: ScoreTable, q: Question, seeds: int) -> dict[str, float]:
     return found
 
 
+_FURTHER = ("improvement", "percentile", "percentile_improvement")
+
+
+def _names(q: Question) -> tuple[str, str, str, str]:
+    return q.a, q.b, q.scope, q.estimand
+
+
 def _further(table: ScoreTable, q: Question) -> dict[str, Interval | None]:
     """Returns what is printed beside the verdict: probability of improvement, other papers'."""
-    found: dict[str, Interval | None] = dict.fromkeys(
-        ("improvement", "percentile", "percentile_improvement")
-    )
+    found: dict[str, Interval | None] = dict.fromkeys(_FURTHER)
     a, b = (table.scores(label, q.scope, q.estimand) for label in (q.a, q.b))
     if a is None or b is None:
         return found
@@ -401,8 +411,7 @@ def _further(table: ScoreTable, q: Question) -> dict[str, Interval | None]:
     with contextlib.suppress(UserError):
         found["improvement"] = intervals.probability_of_improvement(a, b, level)
     with contextlib.suppress(UserError):
-        rng = table.rng("percentile", q.a, q.b, q.scope, q.estimand)
-        papers = intervals.percentile_pair(a, b, rng, level)
+        papers = intervals.percentile_pair(a, b, table.rng("percentile", *_names(q)), level)
         found["percentile"] = papers.get("difference")
         found["percentile_improvement"] = papers.get("improvement")
     return found

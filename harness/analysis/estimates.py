@@ -16,6 +16,7 @@ from pacebench.harness.statistics.interval import Interval
 from pacebench.harness.statistics.scores import Scores
 
 Bounds = tuple[float, float]
+_MANY_RUNS = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +99,7 @@ def estimate(
     bounds: Bounds | None,
     rng: np.random.Generator,
     level: float,
-    resamples: int = intervals.RESAMPLES,
+    resamples: int | None = None,
 ) -> list[Estimate]:
     """Returns the estimates of all functionals of one estimand, with their intervals.
 
@@ -109,8 +110,10 @@ def estimate(
         bounds: Smallest and largest possible score, if declared.
         rng: Source of the resamples.
         level: Nominal level.
-        resamples: How many.
+        resamples: How many; unless given, fewer where runs are many, because each takes longer.
     """
+    if resamples is None:
+        resamples = intervals.RESAMPLES if scores.runs <= _MANY_RUNS else intervals.RESAMPLES // 5
     names = functionals(estimand, scope)
     distributions = bootstrap.resample(scores.matrix, names, resamples, rng)
     found = []

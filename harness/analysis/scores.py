@@ -315,12 +315,12 @@ def _how(runs: pd.DataFrame) -> pd.Series[str]:
 
 
 def _areas(curves: pd.DataFrame) -> pd.DataFrame:
-    rows = [
-        (*key, estimands.auc(group["step"].to_numpy(), group["normalised"].to_numpy()))
-        for key, group in curves.groupby(KEY, sort=False)
-        if len(group) > 1 and group["normalised"].notna().all()
-    ]
-    return pd.DataFrame(rows, columns=[*KEY, "auc"]).astype({"auc": np.float64})
+    wide = curves.pivot_table(index=KEY, columns="step", values="normalised").dropna()
+    steps = wide.columns.to_numpy(dtype=np.float64)
+    if len(steps) < 2:
+        wide = wide.iloc[:0]  # a grid of one point has no area
+    areas = [estimands.auc(steps, curve) for curve in wide.to_numpy()]
+    return pd.DataFrame({"auc": areas}, index=wide.index, dtype=np.float64).reset_index()
 
 
 def _worst_contexts(

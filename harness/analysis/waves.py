@@ -19,6 +19,7 @@ from pacebench.harness.analysis.units import Units
 from pacebench.harness.analysis.verdicts import Verdict
 from pacebench.harness.runner import launch
 from pacebench.harness.runner.launch import RunOptions, RunSummary
+from pacebench.harness.runner.local import kept_workers
 from pacebench.harness.seeding import StudyRole, study_sequence
 from pacebench.harness.store.load import load_results
 from pacebench.harness.store.store import RunStore
@@ -43,15 +44,16 @@ def run_waves(
     root = results / study.name
     counts = planned_counts(study, root)
     made, seconds = 0, 0.0
-    while True:
-        summary = launch.run(study, results=results, options=options, counts=counts)
-        made, seconds = made + summary.made, seconds + summary.seconds
-        summary = replace(summary, made=made, seconds=seconds)
-        further = planned_counts(study, root)
-        # More seeds of what is broken would crash as well.
-        if summary.interrupted or summary.broken or not until_decided or further == counts:
-            return summary
-        counts = further
+    with kept_workers():
+        while True:
+            summary = launch.run(study, results=results, options=options, counts=counts)
+            made, seconds = made + summary.made, seconds + summary.seconds
+            summary = replace(summary, made=made, seconds=seconds)
+            further = planned_counts(study, root)
+            # More seeds of what is broken would crash as well.
+            if summary.interrupted or summary.broken or not until_decided or further == counts:
+                return summary
+            counts = further
 
 
 def planned_counts(study: Study, root: Path) -> Counts:
@@ -76,9 +78,9 @@ def planned_counts(study: Study, root: Path) -> Counts:
 
 
 def open_questions(table: ScoreTable) -> list[ComparisonResult]:
-    """Returns the weighted questions with their present verdicts."""
+    """Returns the weighted questions with their present verdicts, and nothing beside them."""
     asked = [q for q in questions(table.study, ()) if q.weighted]
-    return [compare(table, q, confirmatory=False) for q in asked]
+    return [compare(table, q, confirmatory=False, beside=False) for q in asked]
 
 
 def scored_table(study: Study, root: Path) -> ScoreTable:

@@ -15,6 +15,7 @@ from pacebench.harness.cli.check import check
 from pacebench.harness.cli.coverage import coverage
 from pacebench.harness.cli.freeze import freeze
 from pacebench.harness.cli.list_ import list_
+from pacebench.harness.cli.new import new
 from pacebench.harness.cli.output import fit_streams, say
 from pacebench.harness.cli.overhead import overhead
 from pacebench.harness.cli.pack import pack, unpack
@@ -47,6 +48,7 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     play,
     anchors,
     coverage,
+    new,
     verify,
     overhead,
     print_version,

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any
 
 import typer
 
 
 def verify(
-    name: Annotated[str, typer.Argument(help="A curriculum, built in or from a package of yours.")],
+    name: Annotated[
+        str | None, typer.Argument(help="A curriculum, built in or from a package of yours.")
+    ] = None,
+    setup: Annotated[str | None, typer.Option(help="A setup, instead of a curriculum.")] = None,
+    learner: Annotated[str | None, typer.Option(help="A learner, instead of a curriculum.")] = None,
     examples: Annotated[
         int, typer.Option(min=1, help="Examples per property; costly properties get fewer.")
     ] = 100,
     option: Annotated[
-        list[str] | None, typer.Option(help="An option of the curriculum, as name=value.")
+        list[str] | None,
+        typer.Option(help="Option of a curriculum or parameter of a learner: name=value."),
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
 ) -> None:
-    """Try every promise a curriculum makes, and show the smallest counterexample to any it breaks.
+    """Try every promise of a curriculum, setup or learner, and show how it breaks any.
 
     Exits with 0 if all hold and with 1 if one does not.
 
@@ -32,39 +38,68 @@ def verify(
 
     # Hypothesis keeps a cache in the folder it is called from, which is the user's.
     set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "pacebench-hypothesis")
-    with warnings_as_lines():
-        import pacebench.harness.verify as suite
+    kind, chosen = _subject(name, setup, learner)
+    with warnings_as_lines(), console(stderr=True).status(f"verifying {chosen}") as status:
 
-        options = _options(name, option or [])
-        with console(stderr=True).status(f"verifying {name}") as status:
-            outcomes = suite.verify(
-                name,
-                examples=examples,
-                options=options,
-                progress=lambda property_: status.update(f"verifying {name}: {property_}"),
-            )
+        def progress(asked: str) -> None:
+            status.update(f"verifying {chosen}: {asked}")
+
+        options, outcomes = _tried(kind, chosen, option or [], examples, progress)
     broken = [o for o in outcomes if not o.held]
     if json_:
         found = {
-            "curriculum": name,
+            kind: chosen,
             "options": options,
             "held": not broken,
             "properties": [o.to_dict() for o in outcomes],
         }
         say_json(found)
     else:
-        for part in _rendered(name, outcomes):
+        for part in _rendered(chosen, outcomes):
             console().print(part)
     raise typer.Exit(1 if broken else 0)
 
 
-def _options(name: str, given: list[str]) -> dict[str, Any]:
-    """Reads name=value pairs and checks them against what the curriculum accepts."""
+def _subject(name: str | None, setup: str | None, learner: str | None) -> tuple[str, str]:
+    from pacebench.harness.errors import UserError
+
+    given = {"curriculum": name, "setup": setup, "learner": learner}
+    found = [(kind, value) for kind, value in given.items() if value is not None]
+    if len(found) != 1:
+        raise UserError("give one of CURRICULUM, --setup NAME and --learner NAME.")
+    return found[0]
+
+
+def _tried(
+    kind: str, name: str, given: list[str], examples: int, progress: Callable[[str], None]
+) -> tuple[dict[str, Any], list[Any]]:
+    """Returns the options as they were read, and what came of every check."""
+    from pacebench.harness.errors import UserError
+
+    if kind == "setup":
+        from pacebench.harness.verify.setups import verify_setup
+
+        if given:
+            raise UserError("a setup has no options; leave --option out.")
+        return {}, verify_setup(name, progress)
+    if kind == "learner":
+        from pacebench.harness import learners
+        from pacebench.harness.verify.learners import verify_learner
+
+        options = _options(name, given, list(learners.get(name).Params.model_fields))
+        return options, verify_learner(name, options, progress)
+    import pacebench.harness.verify as suite
     from pacebench import curricula
+
+    options = _options(name, given, list(curricula.get(name).options()))
+    return options, suite.verify(name, examples=examples, options=options, progress=progress)
+
+
+def _options(name: str, given: list[str], known: list[str]) -> dict[str, Any]:
+    """Reads name=value pairs and checks them against what is accepted."""
     from pacebench.harness.errors import UserError
     from pacebench.harness.study.yaml_nodes import parse_document
 
-    known = curricula.get(name).options()
     options: dict[str, Any] = {}
     for pair in given:
         key, equals, text = pair.partition("=")
@@ -91,6 +126,7 @@ def _rendered(name: str, outcomes: list[Any]) -> list[Any]:
     for o in (o for o in outcomes if not o.held):
         note = Text(f"\n{o.property}: ", "bold")
         note.append(o.message, "default")
-        note.append(f"\n  smallest counterexample: {o.counterexample}", "default")
+        if o.counterexample:
+            note.append(f"\n  smallest counterexample: {o.counterexample}", "default")
         parts.append(note)
     return parts

@@ -6,10 +6,11 @@ the same.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pacebench.harness.analysis.comparisons import ComparisonResult
+from pacebench.harness.analysis.table import SUITE
 from pacebench.harness.analysis.verdicts import Verdict, evidence, number
 from pacebench.harness.report import words
 from pacebench.harness.study.models import Study
@@ -60,6 +61,16 @@ def answer(study: Study, family: Sequence[ComparisonResult], *, exploratory: boo
             text += f"; {rest} {'is' if len(open_) == 1 else 'are'} undecided after {seeds}"
         text = f"{words.capital(text)}."
     return f"Exploratory: {text[0].lower()}{text[1:]}" if exploratory else text
+
+
+def in_order(study: Study, items: Iterable[ComparisonResult]) -> list[ComparisonResult]:
+    """Returns comparisons in the order of setups, the suite last, and of the study file."""
+    place = study.labels.index
+    scopes = (*study.setups, SUITE)
+    return sorted(
+        items,
+        key=lambda c: (scopes.index(c.question.scope), place(c.question.a), place(c.question.b)),
+    )
 
 
 def _clauses(study: Study, decided: Sequence[ComparisonResult]) -> list[str]:

@@ -18,6 +18,7 @@ from pacebench.harness.analysis.history import History
 from pacebench.harness.analysis.scores import MEASURED, UNRESOLVED, Scale
 from pacebench.harness.analysis.table import SUITE
 from pacebench.harness.report import words
+from pacebench.harness.report.answer import in_order
 from pacebench.harness.report.document import Picture
 from pacebench.harness.report.figure import Figure
 from pacebench.harness.report.figures.panels import PanelPlot
@@ -177,14 +178,14 @@ class ReportData:
 
     def comparisons(self, **wanted: object) -> list[ComparisonResult]:
         """Returns the comparisons of such questions, in the order of scopes and study file."""
-        place = self.study.labels.index
-        found = [
-            item
-            for item in self.analysis.comparisons
-            if all(getattr(item.question, name) == value for name, value in wanted.items())
-        ]
-        found.sort(key=lambda c: (place(c.question.a), place(c.question.b)))
-        return sorted(found, key=lambda c: self.scopes.index(c.question.scope))
+        return in_order(
+            self.study,
+            (
+                item
+                for item in self.analysis.comparisons
+                if all(getattr(item.question, name) == value for name, value in wanted.items())
+            ),
+        )
 
 
 def of_cell(frame: pd.DataFrame, setup: str, label: str) -> pd.DataFrame:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from pacebench.harness.study.models import Study
 
-# Controls are muted, the closed forms warm, the numerical baselines blue.
+# Controls are muted, the closed forms warm, the numerical baselines blue; then the field's others.
 _COLOURS = {
     "default": "#767676",
     "initial": "#a08c5b",
@@ -27,6 +27,13 @@ _COLOURS = {
     "spgl-exact-kl": "#e0559b",
     "spgl-exact": "#c98b00",
     "spgl-joint": "#aa4499",
+    "spgl-mixture": "#b8432f",
+    "acl": "#117a8b",
+    "plr": "#5b5bd6",
+    "currot": "#4d8f00",
+    "alp-gmm": "#8a5a44",
+    "procurl": "#c2185b",
+    "goal-gan": "#5f7d95",
 }
 # For curricula of other packages.
 _SPARE = ("#44aa99", "#cc6677", "#6699cc", "#997700", "#994455", "#4477aa", "#66884f")

@@ -16,7 +16,7 @@ from pacebench.harness.analysis.history import history_of
 from pacebench.harness.analysis.verdicts import number
 from pacebench.harness.analysis.waves import open_questions, scored_table
 from pacebench.harness.report import words
-from pacebench.harness.report.answer import SIGNS, answer, grid
+from pacebench.harness.report.answer import SIGNS, answer, grid, in_order
 from pacebench.harness.store.ledger import Ledger
 from pacebench.harness.store.load import load_results
 from pacebench.harness.study.models import Study
@@ -53,7 +53,8 @@ def study_screen(study: Study, root: Path) -> Iterator[RenderableType]:
     results, history = load_results(root), history_of(Ledger(root))
     changes = results.manifest.history
     doubts = standing(freeze.load(root), study, results.runs, history, changes).doubts
-    yield from first_screen(table.study, open_questions(table), exploratory=bool(doubts))
+    family = in_order(table.study, open_questions(table))
+    yield from first_screen(table.study, family, exploratory=bool(doubts))
 
 
 def _contrasts(family: Sequence[ComparisonResult]) -> Table:

@@ -28,6 +28,8 @@ from pacebench.harness.study.specs import PlannedRun, by_cell
 
 _TICK = 0.5
 _LOOK_EVERY = 1.0
+# Seconds that an executor has to say itself what became of a worker whose leases are stale.
+_GRACE = 10.0
 
 
 @dataclass
@@ -70,6 +72,7 @@ class Coordinator:
         self._attempts: set[str] = set()
         self._rates: dict[tuple[str, str, str], float] = {}
         self._saved: dict[str, int] = {}
+        self._silent: dict[str, float] = {}
         self._next_look = 0.0
         self._stopping = False
         attempts = make_folder(self.store.root / "attempts")
@@ -265,7 +268,8 @@ class Coordinator:
         if time.monotonic() < self._next_look:
             return
         self._next_look = time.monotonic() + _LOOK_EVERY
-        live = self._leases.live()
+        live, stale = self._leases.split()
+        self._give_up_silent(live, stale)
         freed = []
         for run_id, run in list(self._elsewhere.items()):
             if self.store.has(run_id):
@@ -278,6 +282,18 @@ class Coordinator:
             self._failures |= infrastructure_failures(self.store.ledger.entries())
             self._queue += self._regroup(freed)
         self._show(live)
+
+    def _give_up_silent(self, live: dict[str, Holder], stale: dict[str, StaleLease]) -> None:
+        """Gives up attempts whose worker's leases have gone stale without a word of its end."""
+        for attempt in list(self._active.values()):
+            ids = {run.run_id for run in attempt.runs}
+            if not ids & stale.keys() or ids & live.keys():
+                self._silent.pop(attempt.name, None)
+                continue
+            since = self._silent.setdefault(attempt.name, time.monotonic())
+            if time.monotonic() - since > _GRACE and self.executor.abandon(attempt):
+                reason = "the worker has shown no sign of life, as when its machine is lost"
+                self._settle(Ended(attempt, AttemptOutcome(ending=Ending.DIED, reason=reason)))
 
     def _regroup(self, runs: Batch) -> list[Batch]:
         """Puts runs of one cell together again, but for those that failed before."""

@@ -24,6 +24,12 @@ class Executor(Protocol):
     def poll(self, timeout: float) -> list[Ended]:
         """Returns the attempts that ended, waiting at most `timeout` seconds for the first."""
 
+    def abandon(self, attempt: Attempt) -> bool:
+        """Hears that the worker of an attempt has fallen silent; says whether it gives it up.
+
+        One that watches over its workers itself will say in `poll` what became of them.
+        """
+
     def stop(self) -> None:
         """Asks all attempts to stop at their next checkpoint; the runner made the stop file."""
 

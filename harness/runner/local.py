@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import select
+from collections.abc import Iterator
 
 from pacebench.harness.errors import UserError
 from pacebench.harness.runner.attempt import Attempt, Ended, Ending
 from pacebench.harness.runner.process import WorkerProcess
 from pacebench.harness.store.files import describe
+
+# Idle workers that the next executor may use, inside of `kept_workers`.
+_kept: list[WorkerProcess] | None = None
+
+
+@contextlib.contextmanager
+def kept_workers() -> Iterator[None]:
+    """Lets one executor after another use the same workers: starting one takes seconds."""
+    global _kept
+    _kept = []
+    try:
+        yield
+    finally:
+        for worker in _kept:
+            worker.close()
+        _kept = None
 
 
 class LocalExecutor:
@@ -23,7 +41,9 @@ class LocalExecutor:
     def __init__(self, workers: int) -> None:
         self.slots = workers
         self._busy: list[WorkerProcess] = []
-        self._idle: list[WorkerProcess] = []
+        self._idle: list[WorkerProcess] = _kept[:workers] if _kept else []
+        if _kept:
+            del _kept[:workers]
 
     def submit(self, attempt: Attempt) -> None:
         """Gives the attempt to an idle worker, or to a new one.
@@ -60,14 +80,21 @@ class LocalExecutor:
                 worker.close()
         return ended
 
+    def abandon(self, attempt: Attempt) -> bool:
+        """Gives nothing up: a silent worker is seen, and ended, by the watch over it."""
+        return False
+
     def stop(self) -> None:
         """Asks all workers to stop at their next checkpoint."""
         for worker in self._busy:
             worker.stop()
 
     def close(self) -> None:
-        """Ends all workers at once."""
-        for worker in (*self._busy, *self._idle):
+        """Ends all workers at once, except idle ones that are kept for others."""
+        spare = self._idle if _kept is None else []
+        if _kept is not None:
+            _kept.extend(self._idle)
+        for worker in (*self._busy, *spare):
             worker.close()
         self._busy, self._idle = [], []
 

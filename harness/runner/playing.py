@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from pacebench import envs
 from pacebench.harness import learners
 from pacebench.harness.errors import UserError
+from pacebench.harness.learners.base import noise_width
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.store.reading import first_mistake
 from pacebench.harness.store.runs import POLICY, BadRunError
@@ -44,7 +45,7 @@ class Player:
         """
         self.setup = cell.task
         batch = envs.make_batch(self.setup, 1, 0)
-        self._width = int(batch.action_space.shape[0])
+        self._width = noise_width(batch.action_space)
         self._rng = rng
         self._agents = learners.get(cell.learner.name).build(
             cell.learner.params, batch.observation_space, batch.action_space, [seed]

@@ -7,6 +7,7 @@ it would not tell the ledger.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import logging
 import socket
@@ -21,6 +22,7 @@ from pacebench.harness.runner.process import supervise
 
 # Seconds within which a cluster must answer.
 _PATIENCE = 20.0
+_LOOK_EVERY = 2.0
 
 
 class RayExecutor:
@@ -52,6 +54,8 @@ class RayExecutor:
         self.slots = workers or int(self._ray.cluster_resources().get("CPU", 1))
         self._task = ray.remote(num_cpus=1, max_retries=0)(supervise)
         self._active: dict[Any, Attempt] = {}
+        self._head = ray.get_runtime_context().gcs_address
+        self._next_look = self._heard = time.monotonic()
 
     def _connect(self, workers: int | None, address: str | None) -> None:
         quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
@@ -70,7 +74,12 @@ class RayExecutor:
         self._active[self._task.remote(attempt.model_dump_json())] = attempt
 
     def poll(self, timeout: float) -> list[Ended]:
-        """Returns the attempts that ended, waiting at most `timeout` seconds for the first."""
+        """Returns the attempts that ended, waiting at most `timeout` seconds for the first.
+
+        Raises:
+            UserError: The head of the cluster is gone; after a minute Ray would end this process.
+        """
+        self._check_head()
         if not self._active:
             return []
         waiting = list(self._active)
@@ -78,6 +87,29 @@ class RayExecutor:
         if ready:
             ready, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=0)
         return [Ended(self._active.pop(future), self._outcome(future)) for future in ready]
+
+    def _check_head(self) -> None:
+        now = time.monotonic()
+        if now < self._next_look:
+            return
+        self._next_look = now + _LOOK_EVERY
+        host, _, port = self._head.rpartition(":")
+        with contextlib.suppress(OSError):
+            socket.create_connection((host, int(port)), timeout=_LOOK_EVERY).close()
+            self._heard = now
+        if now - self._heard > _PATIENCE:
+            self._forget()
+            raise UserError(
+                f"the head of the Ray cluster at {self._head} has not answered for "
+                f"{_PATIENCE:.0f} s; nothing that was recorded is lost: start a cluster, or leave "
+                "out --executor ray, and run the same command again."
+            )
+
+    def _forget(self) -> None:
+        """Leaves a cluster that is gone: Ray would wait for it on the way out, until it aborts."""
+        self._active, self._own = {}, False
+        atexit.unregister(self._ray.shutdown)
+        sys.excepthook = sys.__excepthook__
 
     def _outcome(self, future: Any) -> AttemptOutcome:
         try:
@@ -87,6 +119,11 @@ class RayExecutor:
             said = str(error).strip().splitlines()
             reason = f"Ray lost the worker: {type(error).__name__}: {said[0] if said else ''}"
             return AttemptOutcome(ending=Ending.DIED, reason=reason)
+
+    def abandon(self, attempt: Attempt) -> bool:
+        """Gives the attempt up: of a machine that vanished without a word, Ray tells nothing."""
+        self._active = {k: other for k, other in self._active.items() if other is not attempt}
+        return True
 
     def stop(self) -> None:
         """Leaves the stop to the stop file: Ray would interrupt an attempt, not ask it to stop."""

@@ -99,6 +99,10 @@ class SlurmExecutor:
             reason = f"Slurm job {job.job_id} ended without a result: {said[0] if said else ''}"
             return AttemptOutcome(ending=Ending.DIED, reason=reason)
 
+    def abandon(self, attempt: Attempt) -> bool:
+        """Gives nothing up: Slurm tells what became of a job."""
+        return False
+
     def stop(self) -> None:
         """Takes back the jobs that have not begun; the others look for the stop file."""
         for job in [job for job in self._active if job.state == "PENDING"]:

@@ -78,7 +78,7 @@ def classify_pair(a: FloatArray, b: FloatArray, bounds: tuple[float, float] | No
     if a.shape[1] == 1:
         extent = float(max(a.max(), b.max()) - min(a.min(), b.min()))
         arms = [_heaps(values[:, 0], extent) for values in (a, b)]
-        if "tight" in arms and None not in arms and arms[0] != arms[1]:
+        if None not in arms and arms[0] != arms[1]:
             return " against ".join(map(str, arms))
     shapes = [classify(values, bounds) for values in (a, b)]
     return shapes[0] if shapes[0] == shapes[1] else " against ".join(shapes)

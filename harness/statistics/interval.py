@@ -26,11 +26,11 @@ SHAPES = {
     "binary-37": "37 % of runs succeeding and the rest failing",
     "binary-90": "90 % of runs succeeding and the rest failing",
     "fractions": "shares of successes",
-    "tight": "scores in one tight heap",
+    "tight": "one tight heap",
 }
-# Shares of runs, in per cent, that end in the upper of two heaps in the simulated unequal pairs.
+# Shares of runs, in per cent, that end in the larger of two heaps in the simulated unequal pairs.
 SUCCESSES = (60, 80, 90, 95)
-SHAPES |= {f"{share}": f"{share} % of runs in one heap and the rest far off" for share in SUCCESSES}
+SHAPES |= {f"{share}": f"one heap with {100 - share} % of runs far off" for share in SUCCESSES}
 
 
 def shape_words(shape: str) -> str:

@@ -80,7 +80,12 @@ def is_out_of_space(error: BaseException) -> bool:
 
 
 def is_machine_error(error: BaseException) -> bool:
-    """Says whether an error is the machine's doing rather than the method's."""
+    """Says whether an error is the machine's doing rather than the method's.
+
+    Whoever meets the last thread need not be the one who took all the others.
+    """
+    if isinstance(error, RuntimeError) and "can't start new thread" in describe(error):
+        return True
     return isinstance(error, OSError) and error.errno in _MACHINE_ERRORS | _OUT_OF_SPACE
 
 

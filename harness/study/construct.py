@@ -2,18 +2,61 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from pacebench import curricula, envs
+from pacebench.envs.arrays import Floats
 from pacebench.harness.study.specs import CurriculumCell
 
 
-def distributions(setup: envs.Setup) -> tuple[curricula.Gaussian, curricula.Gaussian]:
+@dataclass(frozen=True)
+class SampledContexts:
+    """A setup's own sampler of contexts, with the moments that the setup gives for it."""
+
+    spec: envs.SamplerSpec
+    mean: Floats
+    covariance: Floats
+
+    @property
+    def dim(self) -> int:
+        """The number of context dimensions d."""
+        return len(self.mean)
+
+    @property
+    def std(self) -> Floats:
+        """The marginal standard deviations."""
+        return np.sqrt(self.covariance)
+
+    def sample(self, n: int, rng: np.random.Generator) -> Floats:
+        """Draws `n` contexts, (n, d)."""
+        return self.spec.sample(n, rng)
+
+
+def distributions(setup: envs.Setup) -> tuple[curricula.Distribution, curricula.Distribution]:
     """Returns the target and the initial distribution of a setup."""
+    target, initial = stand_ins(setup)
+    return _stated(setup.target, target), _stated(setup.initial, initial)
+
+
+def stand_ins(setup: envs.Setup) -> tuple[curricula.Gaussian, curricula.Gaussian]:
+    """Returns the Gaussians of a setup, which stand in for its distributions if they are others."""
     return (
         curricula.Gaussian(setup.target_mean, setup.target_variance),
         curricula.Gaussian(setup.initial_mean, setup.initial_variance),
     )
+
+
+def _stated(spec: envs.ContextSpec | None, gaussian: curricula.Gaussian) -> curricula.Distribution:
+    if spec is None:
+        return gaussian
+    if isinstance(spec, envs.MixtureSpec):
+        parts = zip(spec.means, spec.variances, strict=True)
+        return curricula.Mixture([curricula.Gaussian(*part) for part in parts], spec.weights)
+    if isinstance(spec, envs.UniformSpec):
+        return curricula.UniformBox(spec.lower, spec.upper)
+    return SampledContexts(spec, gaussian.mean, gaussian.variance)
 
 
 def make_curriculum(
@@ -31,6 +74,10 @@ def make_curriculum(
         CurriculumError: An option has a value that does not fit; outside packages may raise others.
     """
     target, initial = distributions(setup)
+    said = curricula.get(chosen.name).capabilities
+    if said.needs_gaussian or said.has_budget:
+        # Where a method begins is the setup's to say; that it aims at a fit, the study's.
+        initial = stand_ins(setup)[1]
     given = {"epsilon": chosen.epsilon, "threshold": chosen.threshold}
     return curricula.make(
         chosen.name,

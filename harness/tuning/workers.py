@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from pacebench.harness.runner.display import Silent
 from pacebench.harness.runner.launch import RunOptions
 from pacebench.harness.runner.leases import LeaseLostError, Leases
+from pacebench.harness.runner.local import kept_workers
 from pacebench.harness.store.files import make_folder, write_atomic
 from pacebench.harness.study.models import Study
 from pacebench.harness.tuning.claims import SearchClaim, SearchClaims, kept
@@ -49,7 +50,8 @@ def start(
 def _main(study: Study, root: Path, url: str | None, options: RunOptions) -> None:
     """Works, and turns what stops it into an exit code; mistakes are told on standard error."""
     try:
-        work(study, root, url, options)
+        with kept_workers():
+            work(study, root, url, options)
     except UserMistakeError as error:
         for sentence in error.sentences:
             sys.stderr.write(f"error: {sentence}\n")

@@ -319,6 +319,29 @@ def arrays_kept(setup: envs.Setup) -> None:
         require(all(map(np.array_equal, arrays, copies)), "what a step returned changed later")
 
 
+@_must("dismissal")
+def dismissal(setup: envs.Setup) -> None:
+    """Copies whose episodes are over can be dismissed, and change nothing for the others."""
+    contexts, actions = contexts_of(setup, 6, 0), random_actions(setup, 20, 6, 0, 0.1)
+    whole, part = (envs.make_batch(setup, 6, 0, lambda i: contexts[i % 6]) for _ in range(2))
+    whole.reset()
+    part.reset()
+    left = np.arange(6)
+    for step, given in enumerate(actions):
+        expected = whole.step(given)
+        found = part.step(given[left])
+        here = np.isin(left, (0, 4)) if step >= 5 else np.ones(6, dtype=np.bool_)
+        for ours, theirs in zip(expected[:4], found[:4], strict=True):
+            same = np.array_equal(ours[left[here]], theirs[here])
+            require(same, f"a copy that stays is changed at step {step}")
+        if (expected[2] | expected[3])[[0, 4]].any():
+            return
+        if step == 4 and part.dismiss(np.array([1, 2, 3, 5])):
+            left = np.array([0, 4])
+        elif step == 4:
+            left = np.arange(6)
+
+
 @_must("spaces-apart")
 def spaces_apart(setup: envs.Setup) -> None:
     """Seeding the spaces of one environment leaves those of others alone."""

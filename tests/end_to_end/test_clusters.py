@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
+import subprocess
+import sys
+import tempfile
 import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -20,6 +27,9 @@ from tests.harness.runner.plans import REPOSITORY, digests, launch_at, plan_cell
 pytestmark = pytest.mark.slow
 
 CELLS = [{"label": f"c{i}", "seeds": 2, "points": 12, "seconds": 0.4, "x": i} for i in range(4)]
+
+
+QUIET = ("--include-dashboard=false",)
 
 
 @pytest.fixture(autouse=True)
@@ -82,6 +92,144 @@ def test_a_ray_cluster_that_loses_a_node(tmp_path, expected):
     lost = failures(root)
     assert len(lost) == 1
     assert "Ray lost the worker" in str(lost[0]["reason"])
+    assert digests(root) == expected
+
+
+@pytest.fixture
+def ray_start(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Starts Ray's nodes by the command that people use; each in a process group of its own."""
+    started: list[subprocess.Popen[bytes]] = []
+    folder = tempfile.mkdtemp(prefix="ray-")  # its sockets need a short path
+
+    def call(*arguments: str, inside: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+        command = [*inside, sys.executable, "-m", "ray.scripts.scripts", "start", "--block"]
+        node = subprocess.Popen(
+            [*command, "--num-cpus=1", *arguments],
+            start_new_session=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            # As `Cluster` above: a cluster of a minute needs no tokens.
+            env={**os.environ, "RAY_AUTH_MODE": "disabled", "RAY_TMPDIR": folder},
+        )
+        started.append(node)
+        return node
+
+    yield call
+    for node in started:
+        kill_group(node)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def kill_group(node: subprocess.Popen[bytes]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(node.pid, signal.SIGKILL)
+    node.wait()
+
+
+def wait_for_port(host: str, port: int) -> None:
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError):
+            socket.create_connection((host, port), timeout=1).close()
+            return
+        time.sleep(0.2)
+    raise AssertionError("the head did not start")
+
+
+def free_port(host: str) -> int:
+    with socket.socket() as probe:
+        probe.bind((host, 0))
+        return int(probe.getsockname()[1])
+
+
+def test_a_ray_head_that_is_lost_and_the_study_finished_locally(
+    tmp_path, expected, ray_start, monkeypatch
+):
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'pacebench[ray]'")
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    host, port = "127.0.0.1", free_port("127.0.0.1")
+    head = ray_start("--head", f"--port={port}", f"--node-ip-address={host}", *QUIET)
+    wait_for_port(host, port)
+    root = tmp_path / "ray" / "walks"
+    plan = {"cells": CELLS, "executor": "ray", "address": f"{host}:{port}", "workers": 1}
+    runner = start(root, plan)
+    wait_for_attempts(root, runner, 1)
+    kill_group(head)
+    began = time.monotonic()
+    _, error = runner.communicate(timeout=180)
+    assert runner.returncode != 0
+    assert f":{port} has not answered for 20 s; nothing that was recorded is lost" in error
+    assert time.monotonic() - began < 20 + 30
+    assert finish(start(root, {"cells": CELLS, "workers": 2}))["statuses"] == {"ok": 8}
+    assert digests(root) == expected
+
+
+@dataclass(frozen=True)
+class OtherHost:
+    """A network namespace with another host name, joined to ours by a cable."""
+
+    name: str
+    ours: str
+    theirs: str
+
+    @property
+    def inside(self) -> list[str]:
+        """What runs a command there."""
+        rename = f'hostname {self.name}; exec "$@"'
+        return ["ip", "netns", "exec", self.name, "unshare", "--uts", "sh", "-c", rename, "sh"]
+
+    def lose(self) -> None:
+        """Cuts the cable, so that nobody hears of the end of what runs there, and ends it."""
+        _ip("link", "set", self.name, "down")
+        pids = subprocess.run(["ip", "netns", "pids", self.name], capture_output=True, text=True)
+        for pid in pids.stdout.split():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+
+
+def _ip(*arguments: str) -> None:
+    subprocess.run(["ip", *arguments], check=True, capture_output=True)
+
+
+@pytest.fixture
+def other_host() -> Iterator[OtherHost]:
+    name, net = f"pace{os.getpid() % 10**6}", f"10.77.{os.getpid() % 250}"
+    try:
+        _ip("netns", "add", name)
+    except (OSError, subprocess.CalledProcessError) as error:
+        pytest.skip(f"network namespaces need root and iproute2 ({error})")
+    try:
+        _ip("link", "add", name, "type", "veth", "peer", "name", "far", "netns", name)
+        _ip("addr", "add", f"{net}.1/24", "dev", name)
+        _ip("link", "set", name, "up")
+        for command in (f"addr add {net}.2/24 dev far", "link set far up", "link set lo up"):
+            _ip("-n", name, *command.split())
+        yield OtherHost(name, f"{net}.1", f"{net}.2")
+    finally:
+        _ip("netns", "del", name)
+
+
+def test_a_ray_node_on_another_host_that_is_lost_without_a_word(
+    tmp_path, expected, ray_start, other_host, monkeypatch
+):
+    pytest.importorskip("ray", reason="Ray is not installed: pip install 'pacebench[ray]'")
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    port = free_port(other_host.ours)
+    address = f"{other_host.ours}:{port}"
+    ray_start("--head", f"--port={port}", f"--node-ip-address={other_host.ours}", *QUIET)
+    wait_for_port(other_host.ours, port)
+    joining = (f"--address={address}", f"--node-ip-address={other_host.theirs}")
+    ray_start(*joining, inside=other_host.inside)
+    root = tmp_path / "ray" / "walks"
+    plan = {"cells": CELLS, "executor": "ray", "address": address, "workers": 2}
+    runner = start(root, {**plan, "limits": {"expiry": 5.0}})
+    wait_for_attempts(root, runner, 2)
+    hosts = {holder.facts.host for holder in Leases(root).live().values()}
+    assert hosts == {socket.gethostname(), other_host.name}
+    other_host.lose()
+    assert finish(runner)["statuses"] == {"ok": 8}
+    (lost,) = failures(root)
+    assert "no sign of life" in str(lost["reason"]), "Ray itself never tells"
     assert digests(root) == expected
 
 

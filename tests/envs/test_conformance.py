@@ -117,8 +117,11 @@ def test_a_setup_that_breaks_a_promise_is_found_out(setup: envs.Setup, broken: s
     assert broken <= found
 
 
-def test_anchors_in_the_wrong_order_are_found_out() -> None:
-    wrong = dataclasses.replace(pendulum.SETUP, anchors=envs.Anchors.declared(0.0, -100.0, "here"))
-    found = {o.property: o.held for o in verify_setup(wrong)}
+def test_anchors_that_are_too_near_are_found_out() -> None:
+    ends = envs.PolicyScore("random", 0.0, 1.0), envs.PolicyScore("reference", 5.0, 1.0)
+    near = envs.Anchors(*ends, episodes=9, seed=0, command="here", version="")
+    found = {
+        o.property: o.held for o in verify_setup(dataclasses.replace(pendulum.SETUP, anchors=near))
+    }
     assert not found["anchors"]
     assert found["determinism"]

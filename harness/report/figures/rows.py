@@ -179,7 +179,8 @@ class RowPlot:
         # As wide as the longest name with its mark.
         wide = max(len(row.text) for row in self.rows) + 3
         return (
-            f'<table class="rows{tall}" style="--w:{0.98 * wide:.0f}ch"><thead><tr><td></td>'
+            f'<table class="rows{tall}" style="--w:{0.98 * wide:.0f}ch;'
+            f'--n:{len(self.rows)}"><thead><tr><td></td>'
             f'<td><svg class="strip axis" role="img" aria-label="axis: {escape(self.axis.label)}">'
             f"{self._backdrop()}{self._numbers('11')}</svg></td>"
             f'<td class="note">{escape(self.head)}</td></tr></thead><tbody>{body}</tbody></table>'

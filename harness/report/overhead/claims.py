@@ -84,9 +84,9 @@ def _ratio_claims(cell: CellFinding) -> Iterator[Claim]:
             ratio += f" (the methods' own steps alone: {_both(found.step_total, found.step_ratio)})"
         times = f"{duration(found.time.estimate)} against {duration(reference)} per update"
         said = {
-            Speed.SLOWER: f"{name} takes {ratio} times as long as {REFERENCE}; {times}.",
-            Speed.FASTER: f"{name} takes {ratio} of the time of {REFERENCE}; {times}.",
-            Speed.INCONCLUSIVE: f"{name} and {REFERENCE} cannot be told apart: {ratio}; {times}.",
+            Speed.SLOWER: f"{name} is slower than {REFERENCE}, by a factor of",
+            Speed.FASTER: f"{name} is faster than {REFERENCE}, with a ratio of times of",
+            Speed.INCONCLUSIVE: f"{name} and {REFERENCE} cannot be told apart; their ratio is",
         }
         strength = [f"{found.ratio.blocks} blocks, noise floor {percent(found.ratio.floor - 1)}"]
         if found.total is not None:
@@ -94,7 +94,7 @@ def _ratio_claims(cell: CellFinding) -> Iterator[Claim]:
             strength.append(
                 f"for these instances timed again {_same(found.total)} and {_same(found.ratio)}"
             )
-        where = f"On {_stream_name(cell)}, {said[found.outcome]}"
+        where = f"On {_stream_name(cell)}, {said[found.outcome]} {ratio}; {times}."
         yield Claim(TONES[found.outcome], found.outcome.value, where, "; ".join(strength))
 
 

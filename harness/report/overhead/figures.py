@@ -95,7 +95,8 @@ def ratio_figure(summary: OverheadSummary, look: Styles) -> Figure:
             done = {cell.d: cell.timed[name].ratio for cell in line if name in cell.timed}
             ratios = {d: ratio for d, ratio in done.items() if ratio is not None}
             _draw(canvas, look[name], ratios, factor)
-        _finish_axes(canvas, f"time / time of {REFERENCE}", factor)
+        label = f"time / time of {REFERENCE}"
+        _finish_axes(canvas, label, lambda v: count(v) if v >= 1 else f"{v:g}")
         canvas.legend(names)
         return canvas.finish(
             "Ratio of the times per update on the same instances in the same process, geometric "

@@ -32,15 +32,13 @@ def claims(data: ReportData) -> doc.Section:
     if not family:
         blocks.append(doc.Text("The study declares no comparison, so there is nothing to claim."))
     else:
+        many = "Both" if len(family) == 2 else f"All {len(family)}"
+        who = "The verdict has" if len(family) == 1 else f"{many} verdicts share"
+        right = "it is right" if len(family) == 1 else "they are right together"
         rule = (
-            (
-                f"The verdict has α = {said.alpha:.3g}: at every look at the data it is right"
-                if len(family) == 1
-                else f"All {len(family)} verdicts share α = {said.alpha:.3g}: at every look at the "
-                "data they are right together"
-            )
-            + f" with probability {1 - said.alpha:.3g} at least, whatever the shape of the scores. "
-            "A verdict is where its interval lies; open a line for what it rests on."
+            f"{who} α = {said.alpha:.3g}: at every look at the data {right} with probability "
+            f"{1 - said.alpha:.3g} at least, whatever the shape of the scores. A verdict is where "
+            "its interval lies; open a line for what it rests on."
         )
         table = doc.TableBlock(_table(data, family))
         blocks += [

@@ -182,8 +182,8 @@ def _scales(data: ReportData) -> Table:
         "anchors",
         "Scales",
         "Normalised score = (return − baseline) / (reference − baseline), fixed per setup and "
-        "never taken from the data at hand. The floor is the normalised score of a failed run. "
-        "Where a setup has no anchors, every score called normalised is a raw return.",
+        "never taken from the data at hand; without anchors it is the raw return. The floor is the "
+        "normalised score of a failed run.",
         (
             Column("setup", "setup"),
             Column("baseline", "baseline return (0)", number(4), number=True),

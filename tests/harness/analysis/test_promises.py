@@ -160,7 +160,7 @@ def test_permutations_are_exact_adjusted_and_told_where_they_disagree() -> None:
 
 
 def test_the_cost_of_a_verdict_is_what_was_specified() -> None:
-    """A small size of `python benchmarks/cost_of_verdicts.py`."""
+    """A small size of `python -m benchmarks.cost_of_verdicts`."""
     path = Path(__file__).parents[3] / "benchmarks" / "cost_of_verdicts.py"
     spec = importlib.util.spec_from_file_location("cost_of_verdicts", path)
     assert spec is not None

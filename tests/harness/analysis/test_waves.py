@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psutil
 import pytest
 
 from pacebench import harness
 from pacebench.harness.analysis.waves import DECIDED, open_questions, planned_counts, scored_table
+from pacebench.harness.runner import local
 from pacebench.harness.runner.display import Silent
 from pacebench.harness.runner.launch import RunOptions
+from pacebench.harness.runner.process import WorkerProcess
 from pacebench.harness.study.expand import expand
 from pacebench.harness.study.models import Seeds, Study
 from tests.harness.report import synthetic
@@ -94,7 +97,7 @@ def test_mistakes_are_named(seeds: dict[str, int], sentence: str) -> None:
 
 
 @pytest.mark.slow
-def test_waves_are_run_and_resumed(tmp_path: Path) -> None:
+def test_waves_are_run_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     study = Study.model_validate(
         {
             "name": "waves",
@@ -110,8 +113,18 @@ def test_waves_are_run_and_resumed(tmp_path: Path) -> None:
     options = RunOptions(workers=1, display=Silent())
     first = harness.run(study, results=tmp_path, options=options, until_decided=False)
     assert (first.made, first.total) == (2, 2)
+    started: list[WorkerProcess] = []
+
+    class Counted(WorkerProcess):
+        def __init__(self) -> None:
+            super().__init__()
+            started.append(self)
+
+    monkeypatch.setattr(local, "WorkerProcess", Counted)
     rest = harness.run(study, results=tmp_path, options=options)
     assert (rest.made, rest.total) == (4, 6)
+    assert len(started) == 1, "two waves, one worker"
+    assert not psutil.pid_exists(started[0].pid), "and none is left behind"
     assert harness.run(study, results=tmp_path, options=options).made == 0
     runs = harness.load_results(tmp_path / "waves").runs
     assert runs["current"].all()

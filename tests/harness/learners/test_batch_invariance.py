@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import subprocess
@@ -18,29 +17,10 @@ from pacebench.harness import learners
 from pacebench.harness.learners.batched.network import Layout, StackedPolicy
 from pacebench.harness.learners.batched.update import Rollout, Updater
 from pacebench.harness.learners.ppo import PPOParams
-from pacebench.harness.records import RunResult
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.training import train
+from pacebench.harness.verify.learners import fingerprint
 from tests.harness.training.cells import make_cell
-
-
-def fingerprint(result: RunResult) -> str:
-    """Returns a hash of everything in a record but the clocks and the machine."""
-    clocks = ("seconds", "seconds_recording")
-    updates = {name: column for name, column in result.updates.items() if name not in clocks}
-    said: dict[str, Any] = {
-        "seed": result.seed.model_dump(mode="json"),
-        "status": result.status,
-        "reason": result.reason,
-        "steps": result.env_steps,
-        "evaluations": result.evaluations,
-        "updates": updates,
-        "diagnostics": result.diagnostics,
-    }
-    digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode())
-    for name, array in sorted(result.policy.items()):
-        digest.update(name.encode() + array.tobytes())
-    return digest.hexdigest()
 
 
 def fingerprints(cell: Any, indices: list[int]) -> dict[int, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
 import re
@@ -376,25 +375,6 @@ def test_the_page_points_nowhere_else(golden_document: Document, golden_view: Re
             "http://www.w3.org/2000/svg",
             "http://www.w3.org/1999/xlink",
         }
-
-
-def test_an_interrupted_report_leaves_the_old_one(
-    golden_view: ReportData,
-    golden_document: Document,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    write(golden_document, golden_view, tmp_path)
-    before = {p.relative_to(tmp_path): p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
-
-    def stop(*_: object) -> str:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(importlib.import_module("pacebench.harness.report.make"), "page", stop)
-    with pytest.raises(KeyboardInterrupt):
-        write(golden_document, golden_view, tmp_path)
-    after = {p.relative_to(tmp_path): p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
-    assert after == before
 
 
 @pytest.mark.slow

@@ -33,8 +33,8 @@ FAULTS = [
     ("mute", "crashed-method", "MuteError: it cannot say what is wrong", 2),
     ("babble", "crashed-method", "ValueError: ?[2J?xxx", 2),
     ("print", "crashed-method", "ArithmeticError: said enough", 2),
-    ("threads", "crashed-method", "RuntimeError: can't start new thread", 2),
     # Once, and twice more.
+    ("threads", "crashed-infrastructure", "RuntimeError: can't start new thread", 3),
     ("exit", "crashed-infrastructure", "exited with code 1", 3),
     ("segfault", "crashed-infrastructure", "killed by SIGSEGV", 3),
     ("allocate", "crashed-infrastructure", "memory", 3),
@@ -74,7 +74,7 @@ def test_the_rest_of_the_study_finishes(faulty_study):
     others = [value for key, value in statuses(store).items() if key not in faults]
     assert others == [("ok", "")] * (len(FAULTS) + 2)
     assert summary.complete
-    assert summary.unresolved == 4
+    assert summary.unresolved == 5
     assert not list((store.root / "leases").iterdir())
     assert not list((store.root / "attempts").iterdir())
 

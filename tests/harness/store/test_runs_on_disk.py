@@ -224,3 +224,16 @@ def test_results_that_are_not_as_declared_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="different lengths"):
         write_run(tmp_path / "x", run, ragged, {})
     assert not (tmp_path / "x" / "run.json").exists()
+
+
+def test_timings_from_before_the_second_clock_are_read_and_other_columns_are_not() -> None:
+    import pyarrow as pa
+
+    from pacebench.harness.store.tables import from_parquet, to_parquet
+
+    old = pa.table({"seconds": [0.25, 0.5]})
+    assert from_parquet(to_parquet(old), "timings.parquet").column_names == ["seconds"]
+    new = old.append_column("seconds_recording", [[0.1, 0.1]])
+    assert from_parquet(to_parquet(new), "timings.parquet").num_columns == 2
+    with pytest.raises(ValueError, match="column 'surprise'"):
+        from_parquet(to_parquet(old.append_column("surprise", [[1.0, 1.0]])), "timings.parquet")

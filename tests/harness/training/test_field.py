@@ -11,7 +11,8 @@ from pacebench import curricula, envs
 from pacebench.harness.errors import UserError
 from pacebench.harness.learners.batched.agents import BatchedPPO
 from pacebench.harness.seeding import RunSeed
-from pacebench.harness.study.specs import ScheduleCell
+from pacebench.harness.study.construct import make_curriculum
+from pacebench.harness.study.specs import CurriculumCell, ScheduleCell
 from pacebench.harness.training import train
 from pacebench.harness.training.resolved import ResolvedCell
 from tests.harness.learners.test_batch_invariance import fingerprint
@@ -28,7 +29,7 @@ def test_a_run_is_recorded_and_can_be_interrupted(name: str) -> None:
     seeds = [RunSeed(root=2, index=i) for i in range(2)]
     results = train(cell, seeds)
     whole = {r.seed.index: fingerprint(r) for r in results}
-    assert run_in_pieces(cell, seeds, [1]) == whole
+    assert {r.seed.index: fingerprint(r) for r in run_in_pieces(cell, seeds, [1]).results} == whole
     for result in results:
         updates = result.updates
         assert len(updates["step"]) == 3
@@ -41,6 +42,33 @@ def test_a_run_is_recorded_and_can_be_interrupted(name: str) -> None:
         return
     # What updates draw is the seed's own.
     assert results[0].updates["sliced_wasserstein"] != results[1].updates["sliced_wasserstein"]
+
+
+def test_targets_of_any_shape_reach_the_curriculum() -> None:
+    def curriculum_on(setup: str, name: str, **options: Any) -> curricula.Curriculum:
+        chosen = CurriculumCell(name=name, epsilon=None, threshold=4.0, options=options)
+        return make_curriculum(chosen, envs.setup(setup))
+
+    for name in ("currot", "spgl-mixture", "acl", "default"):
+        target = curriculum_on("point-mass-2d", name).target
+        assert isinstance(target, curricula.Mixture)
+        np.testing.assert_array_equal(target.components[1].mean, [-3.0, 0.5])
+    # Particles begin uniform, Gaussians where the setup says.
+    assert isinstance(curriculum_on("point-mass-2d", "initial").distribution, curricula.UniformBox)
+    begun = curriculum_on("point-mass-2d", "spgl-mixture").distribution.components[0]
+    np.testing.assert_allclose(begun.mean, [0.0, 4.25])
+    with pytest.raises(curricula.CurriculumError, match="needs a Gaussian as its target"):
+        curriculum_on("point-mass-2d", "spgl")
+    fitted = curriculum_on("point-mass-2d", "spgl", fit="gaussian")
+    np.testing.assert_allclose(fitted.target.variance, [9.0001, 1e-4])
+    assert isinstance(fitted.true_target, curricula.Mixture)
+    # The maze's goals are known by their sampler alone.
+    maze = curriculum_on("sparse-maze", "currot")
+    record = maze.update(maze.sample(20, np.random.default_rng(0)), np.full(20, 5.0))
+    assert record.sliced_wasserstein is not None
+    spec = envs.setup("sparse-maze")
+    fitted = curriculum_on("sparse-maze", "spgl", fit="gaussian")
+    np.testing.assert_allclose(fitted.target.mean, spec.target_mean)
 
 
 def test_episodes_are_what_happened_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,61 +3,18 @@
 from __future__ import annotations
 
 import copy
-import json
 from typing import Any
 
 import numpy as np
 import pytest
 
 from pacebench.harness import learners
-from pacebench.harness.records import Checkpoint, NoHooks
+from pacebench.harness.records import Checkpoint
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.study.specs import Cell
 from pacebench.harness.training import train
-from tests.harness.learners.test_batch_invariance import fingerprint
+from pacebench.harness.verify.learners import InterruptingHooks, fingerprint, run_in_pieces
 from tests.harness.training.cells import make_cell
-
-
-class Interrupting(NoHooks):
-    """Keeps checkpoints as a store would, and stops after so many iterations."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.kept: dict[RunSeed, Checkpoint] = {}
-        self.refused: dict[RunSeed, str] = {}
-        self.left = 10**9
-        self.steps = 0
-
-    def refuse(self, seed: RunSeed, reason: str) -> None:
-        self.refused[seed] = reason
-        del self.kept[seed]
-
-    def load(self, seed: RunSeed) -> Checkpoint | None:
-        return self.kept.get(seed)
-
-    def save(self, seed: RunSeed, checkpoint: Checkpoint) -> None:
-        assert all(isinstance(a, np.ndarray) for a in checkpoint.arrays.values())
-        plain = json.loads(json.dumps(checkpoint.state, allow_nan=False))
-        arrays = {name: array.copy() for name, array in checkpoint.arrays.items()}
-        self.kept[seed] = Checkpoint(checkpoint.step, arrays, plain)
-
-    def progress(self, env_steps: int) -> None:
-        self.steps += env_steps
-        self.left -= 1
-
-    def should_stop(self) -> bool:
-        return self.left <= 0
-
-
-def run_in_pieces(cell: Cell, seeds: list[RunSeed], pieces: list[int]) -> Interrupting:
-    hooks = Interrupting()
-    for piece in (*pieces, 10**9):
-        hooks.left = piece
-        done = {result.seed for result in hooks.results}
-        train(cell, [seed for seed in seeds if seed not in done], hooks)
-    assert not hooks.refused
-    return hooks
-
 
 CELLS: dict[str, dict[str, Any]] = {
     "spgl": {"budget": 6000, "steps": (1000, 3000, 6000)},
@@ -65,6 +22,13 @@ CELLS: dict[str, dict[str, Any]] = {
     "cohorts over several rollouts": {
         "budget": 6000,
         "steps": (1000, 6000),
+        "params": {"n_steps": 40},
+    },
+    # It reads more of an episode than its value.
+    "levels in the middle of a cohort": {
+        "curriculum": "plr",
+        "budget": 3000,
+        "steps": (1000, 3000),
         "params": {"n_steps": 40},
     },
     "normalised": {
@@ -100,7 +64,7 @@ def test_an_interrupted_run_ends_the_same_and_does_nothing_twice(case: str) -> N
     """Stopped after every iteration: in the middle of cohorts, before them and between them."""
     cell = make_cell(**CELLS[case])
     seeds = [RunSeed(root=2, index=i) for i in range(2)]
-    hooks = Interrupting()
+    hooks = InterruptingHooks()
     whole = {r.seed.index: fingerprint(r) for r in train(cell, seeds, hooks)}
     saves = learners.get(cell.learner.name).capabilities.checkpoints
     pieces = run_in_pieces(cell, seeds, [1] * 7 if saves else [2, 1])
@@ -158,11 +122,11 @@ FORGERIES = (
 
 
 @pytest.fixture(scope="module")
-def midway() -> tuple[Cell, list[RunSeed], Interrupting, dict[int, str]]:
+def midway() -> tuple[Cell, list[RunSeed], InterruptingHooks, dict[int, str]]:
     """Two seeds in the middle of a cohort, and how they end."""
     cell = make_cell(**CELLS["cohorts over several rollouts"])
     seeds = [RunSeed(root=2, index=i) for i in range(2)]
-    hooks = Interrupting()
+    hooks = InterruptingHooks()
     hooks.left = 4
     train(cell, seeds, hooks)
     whole = {r.seed.index: fingerprint(r) for r in train(cell, seeds)}
@@ -172,7 +136,7 @@ def midway() -> tuple[Cell, list[RunSeed], Interrupting, dict[int, str]]:
 @pytest.mark.parametrize("forge", FORGERIES)
 def test_a_forged_checkpoint_is_refused_and_its_run_starts_afresh(forge, midway) -> None:
     cell, seeds, hooks, whole = midway
-    again = Interrupting()
+    again = InterruptingHooks()
     again.kept = copy.deepcopy(hooks.kept)
     forge(again.kept[seeds[1]])
     results = train(cell, seeds, again)
@@ -184,7 +148,7 @@ def test_seeds_at_different_steps_are_brought_together() -> None:
     cell = make_cell(budget=5000, steps=(1000, 3000, 5000))
     seeds = [RunSeed(root=2, index=i) for i in range(3)]
     whole = {r.seed.index: fingerprint(r) for r in train(cell, seeds)}
-    hooks = Interrupting()
+    hooks = InterruptingHooks()
     for some, piece in (([seeds[1]], 3), ([seeds[0]], 1)):
         hooks.left = piece
         train(cell, some, hooks)
@@ -197,11 +161,11 @@ def test_seeds_at_different_steps_are_brought_together() -> None:
 
 def test_progress_adds_up_and_a_stop_is_prompt() -> None:
     cell = make_cell(budget=4000, steps=(4000,))
-    hooks = Interrupting()
+    hooks = InterruptingHooks()
     seeds = [RunSeed(root=2, index=i) for i in range(2)]
     train(cell, seeds, hooks)
     assert hooks.steps == 2 * 4000
-    hooks = Interrupting()
+    hooks = InterruptingHooks()
     hooks.left = 0
     assert train(cell, seeds, hooks) == []
     assert hooks.steps == 0

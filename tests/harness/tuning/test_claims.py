@@ -16,13 +16,14 @@ from pacebench.harness.errors import UserError
 from pacebench.harness.runner.attempt import Limits
 from pacebench.harness.runner.launch import RunOptions
 from pacebench.harness.runner.leases import LeaseLostError, Leases
+from pacebench.harness.tuning import learner_settings, workers
 from pacebench.harness.tuning import storage as storages
-from pacebench.harness.tuning import workers
 from pacebench.harness.tuning.claims import SearchClaims, kept
 from pacebench.harness.tuning.record import read_record, read_search
 from pacebench.harness.tuning.search import searches
 from pacebench.harness.tuning.storage import open_storage, patiently
-from tests.harness.tuning.plans import load, plan, run
+from pacebench.harness.tuning.trials import advance
+from tests.harness.tuning.plans import load, plan
 from tests.harness.tuning.substitutes import HERE
 
 QUICK = Limits(heartbeat=0.5, expiry=3.0)
@@ -53,15 +54,18 @@ def test_a_claim_on_sqlite_is_atomic(tmp_path: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.slow
 def test_two_processes_without_a_shared_folder(tmp_path: Path) -> None:
     """One is killed; the other makes exactly what is left, and the first need not train again."""
-    study, _ = load(tmp_path, plan(trials=4))
+    study, _ = load(tmp_path, plan(curricula=["spgl"], rerank=1))
     url = f"sqlite:///{tmp_path}/trials.db"
     options = RunOptions(train=f"{HERE}:slow_hill", limits=QUICK)
     here, there = tmp_path / "here", tmp_path / "there"
     (victim,) = workers.start(study, here, url, options, 1)
-    (survivor,) = workers.start(study, there, url, options, 1)
     deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not any(here.glob("*/leases/*")):
+        time.sleep(0.02)
+    # The second comes while the first is at its first trial.
+    (survivor,) = workers.start(study, there, url, options, 1)
     while time.monotonic() < deadline and len(list(here.glob("*/runs/*/run.json"))) < 3:
-        time.sleep(0.05)
+        time.sleep(0.02)
     victim.kill()
     victim.join()
     survivor.join()
@@ -71,14 +75,11 @@ def test_two_processes_without_a_shared_folder(tmp_path: Path) -> None:
     again.join()
     assert again.exitcode == 0
     assert trained == [path.parent.name for path in tmp_path.glob("*/*/runs/*/run.json")]
-    calm = run(tmp_path / "calm", "hill", trials=4).record.searches
-    for first, second, undisturbed in zip(
-        searches(study, here), searches(study, there), calm, strict=True
-    ):
-        record = first.record()
-        assert record is not None
-        assert record == second.record()
-        assert record.trials == undisturbed.trials
+    first, second = (searches(study, root)[0].record() for root in (here, there))
+    assert first is not None
+    assert first == second
+    assert [trial.number for trial in first.trials] == [0, 1, 2]
+    assert first.states() == {"COMPLETE": 3}
     twice = {name for name in trained if trained.count(name) > 1}
     assert len(twice) <= 3, "more than the trial that the victim could not tell of any more"
 
@@ -146,3 +147,32 @@ def test_records_of_strangers_get_a_sentence(tmp_path: Path, text: str) -> None:
     (tmp_path / "elsewhere.json").write_text(json.dumps({}))
     with pytest.raises(UserError, match="symbolic link"):
         read_record(path)
+
+
+def test_a_process_that_dies_while_it_asks_leaves_no_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A trial with some of its parameters would be run with the study's own for the rest."""
+    study, _ = load(tmp_path, plan(sampler="RandomSampler"))
+    search = searches(study, tmp_path)[0]
+    trials = search.open(open_storage(tmp_path))
+    asked: list[str] = []
+
+    def die(*arguments: object) -> float:
+        asked.append(str(arguments[3]))
+        if len(asked) > 1:
+            raise KeyboardInterrupt
+        return 0.1
+
+    with monkeypatch.context() as patch:
+        patch.setattr(optuna.samplers.RandomSampler, "sample_independent", die)
+        with pytest.raises(KeyboardInterrupt):
+            advance(search, trials, RunOptions(), lambda: None)
+    assert asked == ["epsilon", "threshold"]
+    assert trials.get_trials() == []
+
+
+def test_candidate_settings_of_an_unknown_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(learner_settings, "GRIDS", {})
+    with pytest.raises(UserError, match="no candidates are declared for the environment 'point"):
+        learner_settings.select("point-mass-1", seeds=1, root=0)

@@ -204,7 +204,7 @@ def test_postgresql_is_restarted_and_its_password_stays_secret(
     tmp_path: Path, postgresql: Server
 ) -> None:
     pytest.importorskip("psycopg", reason="PostgreSQL's driver is not installed")
-    tuned = {"curricula": ["spgl"], "trials": 4}
+    tuned = {"curricula": ["spgl"], "trials": 3, "rerank": 1}
     _, file = load(tmp_path / "study", plan(**tuned))
     process = subprocess.Popen(
         [sys.executable, "-c", SLOWLY, "tune", file, "--results", file.parent / "results"],
