@@ -155,17 +155,22 @@ class Updater:
         log_ratio -= old_log_prob
         ratio = np.exp(log_ratio)
 
-        if watched:
-            self._looks += training
-            self._watch("approx_kl", ((ratio - 1) - log_ratio).mean(axis=1), training)
-            outside = np.abs(ratio - 1) > np.float32(p.clip_range)
-            self._watch("clip_fraction", outside.mean(axis=1), training)
-            error = returns - out[:, 1, :, 0]
-            self._watch("value_loss", (error * error).mean(axis=1), training)
-            self._watch("entropy", self.head.entropy(), training)
+        looked = training.copy() if watched else None
         if p.target_kl is not None:
             approx_kl = ((ratio - 1) - log_ratio).mean(axis=1)
-            training &= approx_kl <= np.float32(1.5 * p.target_kl)
+            stopping = training & ~(approx_kl <= np.float32(1.5 * p.target_kl))
+            training ^= stopping
+            if looked is None and stopping.any():
+                # They may never come to the last minibatch of an epoch.
+                looked = stopping
+        if looked is not None:
+            self._looks += looked
+            self._watch("approx_kl", ((ratio - 1) - log_ratio).mean(axis=1), looked)
+            outside = np.abs(ratio - 1) > np.float32(p.clip_range)
+            self._watch("clip_fraction", outside.mean(axis=1), looked)
+            error = returns - out[:, 1, :, 0]
+            self._watch("value_loss", (error * error).mean(axis=1), looked)
+            self._watch("entropy", self.head.entropy(), looked)
 
         # The policy loss is −min(Aρ, A clip ρ); d min(·)/dρ is A where Aρ is not larger, else 0.
         gain = advantages * ratio
@@ -187,17 +192,17 @@ class Updater:
         d_values *= np.float32(2.0 * p.vf_coef / size)
         policy.backward(d_heads)
         norms = self._step(training, largest)
-        if watched:
-            self._watch("gradient_norm", norms, training)
+        if looked is not None:
+            self._watch("gradient_norm", norms, looked)
 
-    def _watch(self, name: str, values: Floats32, training: Bools) -> None:
-        self._sums[name] += np.where(training, values, 0.0)
+    def _watch(self, name: str, values: Floats32, looked: Bools) -> None:
+        self._sums[name] += np.where(looked, values, 0.0)
 
     def told(self) -> dict[str, NDArray[np.float64]]:
         """Returns diagnostics (S,) of the last update.
 
-        They are averages over the last minibatch of each epoch; to look at all would cost a tenth
-        of the update.
+        They are averages over the last minibatch of each epoch and, where an agent stops early, the
+        one that stopped it; to look at all would cost a tenth of the update.
         """
         with np.errstate(invalid="ignore", divide="ignore"):
             return {name: total / self._looks for name, total in self._sums.items()}
