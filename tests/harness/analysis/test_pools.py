@@ -19,7 +19,8 @@ from tests.harness.report import synthetic
 from tests.harness.report.synthetic import Method
 
 ONE = ("point-mass-1",)
-# Four different curricula stand in for four arms. By hand: (1.0 − 0.9) − (0.5 − 0.2) = −0.2, so the pools differ by half of it.
+# Four different curricula stand in for four arms. By hand: (1.0 − 0.9) − (0.5 − 0.2) = −0.2, so the
+# pools differ by half of it.
 ARMS = (
     Method("spgl", 1.0, 0.05, label="closed, recover"),
     Method("spgl-shared", 0.9, 0.05, label="closed, hold"),
@@ -56,7 +57,7 @@ def test_the_interaction_is_the_difference_of_two_pools(tmp_path: Path) -> None:
     assert found.interval is not None
     assert found.interval.estimate == pytest.approx(by_hand.mean(), abs=1e-9)
     # The synthetic scores are placed between returns of 10 and 60.
-    assert by_hand.mean() == pytest.approx(-0.1 * 50, abs=1e-9)
+    assert by_hand.mean() == pytest.approx(-0.1 * 50, abs=1e-5)  # kept as float32
     assert found.seeds == 20
     bounds = table.bounds(ONE[0], "return")
     assert bounds is not None
