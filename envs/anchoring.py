@@ -9,7 +9,7 @@ from numpy.random import SeedSequence
 
 from pacebench.envs.errors import SetupError
 from pacebench.envs.registry import environment, setup
-from pacebench.envs.rollout import PlayedEpisodes, draw_contexts, play
+from pacebench.envs.rollout import draw_contexts, play
 from pacebench.envs.setup import Anchors, PolicyScore, Setup
 
 
@@ -34,15 +34,11 @@ def measure_anchors(name: str | Setup, episodes: int, seed: int, command: str) -
             f"setup {spec.name!r} has no reference policy, so nothing is 1 on its scale; declare "
             "its reference_return, or report raw returns."
         )
-    contexts_seed, episodes_seed = SeedSequence(seed).spawn(2)
-    contexts = draw_contexts(spec, episodes, contexts_seed)
-
-    def score(policy: str) -> PolicyScore:
-        return _score(policy, play(spec, policy, contexts, episodes_seed))
-
     return Anchors(
-        baseline=score(kind.baseline_policy),
-        reference=PolicyScore("declared", declared) if declared is not None else score("reference"),
+        baseline=baseline_score(spec, episodes, seed),
+        reference=PolicyScore("declared", declared)
+        if declared is not None
+        else _score(spec, "reference", episodes, seed),
         episodes=episodes,
         seed=seed,
         command=command,
@@ -50,7 +46,15 @@ def measure_anchors(name: str | Setup, episodes: int, seed: int, command: str) -
     )
 
 
-def _score(policy: str, played: PlayedEpisodes) -> PolicyScore:
+def baseline_score(name: str | Setup, episodes: int, seed: int) -> PolicyScore:
+    """Plays the policy that is normalised to 0 on the target distribution."""
+    return _score(setup(name), environment(name).baseline_policy, episodes, seed)
+
+
+def _score(spec: Setup, policy: str, episodes: int, seed: int) -> PolicyScore:
+    contexts_seed, episodes_seed = SeedSequence(seed).spawn(2)
+    contexts = draw_contexts(spec, episodes, contexts_seed)
+    played = play(spec, policy, contexts, episodes_seed)
     root = np.sqrt(len(played.returns))
     values = []
     for sample in (played.returns, played.discounted_returns, played.successes.astype(float)):

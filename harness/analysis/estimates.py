@@ -127,8 +127,8 @@ def estimate(
         if name == "mean":
             if bounds is not None:
                 # A floor above the worst score seen is no bound: refused, with the sentence.
-                limited = attempt(_bounded(scores, bounds, rng, level))
-            error = _standard_error(scores)
+                limited = attempt(lambda: intervals.bounded_mean(scores, bounds, rng, level))
+            error = float(welch.mean_moments(scores.matrix).error) if scores.runs > 1 else None
             main = attempt(lambda: _mean_interval(scores, estimand, level, bounds))
             if main is None and limited is not None:
                 main = replace(limited, note="no run varies: interval for bounded scores instead")
@@ -155,16 +155,6 @@ def estimate(
             )
         )
     return found
-
-
-def _bounded(
-    scores: Scores, bounds: Bounds, rng: np.random.Generator, level: float
-) -> Callable[[], Interval]:
-    return lambda: intervals.bounded_mean(scores, bounds, rng, level)
-
-
-def _standard_error(scores: Scores) -> float | None:
-    return float(welch.mean_moments(scores.matrix).error) if scores.runs > 1 else None
 
 
 def _mean_interval(scores: Scores, estimand: str, level: float, bounds: Bounds | None) -> Interval:

@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 
 def anchors(
-    setup: Annotated[str, typer.Argument(help="The setup, or 'all'.")],
+    setup: Annotated[
+        str, typer.Argument(help="The setup, 'all', or a study file that declares some.")
+    ],
     episodes: Annotated[int, typer.Option(min=2, help="Episodes per policy.")] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of contexts and episodes.")] = 0,
     write: Annotated[
@@ -31,6 +33,9 @@ def anchors(
     from pacebench.envs.registry import home
     from pacebench.harness.cli.output import console, say_json
 
+    if setup.endswith((".yaml", ".yml")):
+        _of_study(setup, episodes, seed, json_=json_)
+        return
     names = envs.names() if setup == "all" else [envs.setup(setup).name]
     measured = {}
     for name in names:
@@ -50,6 +55,29 @@ def anchors(
         for score in (found.baseline, found.reference):
             out.print(f"  {score.policy:9}  {_figures(score)}", highlight=False)
         out.print(f"  ± one standard error over {episodes} episodes, seed {seed}")
+
+
+def _of_study(path: str, episodes: int, seed: int, *, json_: bool) -> None:
+    """Prints what to put into a study file: the random policy's return on each declared setup."""
+    import json
+
+    from pacebench.envs.anchoring import baseline_score
+    from pacebench.harness.errors import UserError
+    from pacebench.harness.study.load import load_study
+
+    declared = load_study(path).declared
+    if not declared:
+        raise UserError(f"'{path}' declares no setup; give the name of a registered one.")
+    found = {entry.name: baseline_score(entry.setup, episodes, seed) for entry in declared}
+    if json_:
+        plain = {name: score.mean_return for name, score in found.items()}
+        typer.echo(json.dumps(plain, indent=2, ensure_ascii=False))
+        return
+    for name, score in found.items():
+        typer.echo(f"{name}: {score.policy} {_figures(score)}")
+        typer.echo(
+            f"  anchors: {{random: {score.mean_return:.6g}, reference: RETURN OF A GOOD ONE}}"
+        )
 
 
 def _figures(score: PolicyScore) -> str:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pacebench.harness.cli.output import say
+
 if TYPE_CHECKING:
     from pacebench.harness.study.models import Study
 
@@ -71,7 +73,7 @@ class Chosen:
             root = folder / loaded.name
             manifest = RunStore(root).manifest()
             for said in check_made_for(manifest, loaded, root) if manifest is not None else ():
-                typer.echo(f"Since these results were made, {said}", err=True)
+                say(f"Since these results were made, {said}", err=True)
             return root
         if self.values or self.only or self.seeds:
             from pacebench.harness.errors import UserError

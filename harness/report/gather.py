@@ -52,7 +52,7 @@ def report_data(
         UserError: The results contradict the study, or cannot be analysed.
     """
     history = history or History()
-    scales = scores.scales_of(study)
+    scales = scores.scales_of(study, setups)
     curves = scores.target_curves(results, study, scales)
     runs = scored = scores.score_runs(results, study, scales, curves)
     updates = results.updates

@@ -198,3 +198,13 @@ def test_anchors_that_give_no_scale_are_refused() -> None:
     for reference in (anchors.baseline, replace(anchors.reference, mean_return=float("nan"))):
         with pytest.raises(envs.SetupError, match="no scale; give a better reference"):
             replace(anchors, reference=reference)
+
+
+def test_the_command_measures_what_a_study_file_declares() -> None:
+    example = Path(__file__).parents[2] / "docs" / "examples" / "pendulum.yaml"
+    shown = CliRunner().invoke(app, ["anchors", str(example), "--episodes", "4"])
+    assert shown.exit_code == 0, shown.output
+    assert "heavy-pendulum: random return" in shown.output
+    assert "anchors: {random: -" in shown.output
+    plain = CliRunner().invoke(app, ["anchors", str(example), "--episodes", "4", "--json"])
+    assert json.loads(plain.output)["heavy-pendulum"] < -500

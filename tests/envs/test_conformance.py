@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+from importlib.util import find_spec
 from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
 
-from docs.examples import cartpole, hopper, pendulum
+from docs.examples import cartpole, hopper, obstacles, pendulum
 from pacebench import envs
 from pacebench.harness.verify.conformance import Requirement, outcome
 from pacebench.harness.verify.setups import SETUP_REQUIREMENTS, verify_setup
 
 EXAMPLES = {spec.name: spec for spec in (pendulum.SETUP, cartpole.SETUP, hopper.SETUP)}
+if find_spec("minigrid") is not None:
+    EXAMPLES["obstacles"] = obstacles.SETUP
 SUBJECTS: dict[str, Any] = {**{name: name for name in envs.names()}, **EXAMPLES}
 
 

@@ -219,7 +219,7 @@ def test_contexts_are_clipped_for_the_environment_alone() -> None:
     np.testing.assert_array_equal(inner.given, [1.0, 0.0, 0.5])
     for _ in range(30):
         *_, info = env.step(0)
-    np.testing.assert_array_equal(info["curriculum_episode"]["context"], [5.0, -3.0, 0.5])
+    np.testing.assert_array_equal(info["curriculum_episode"][0], [5.0, -3.0, 0.5])
     by_curriculum = CurriculumWrapper(inner, curriculum, gamma=0.9)
     by_curriculum.reset(options={"context": [99.0, 99.0, 99.0]})
     np.testing.assert_array_equal(inner.given, SETUP.upper)

@@ -477,8 +477,8 @@ MUTANTS: dict[str, tuple[types.ModuleType, str, str, Check]] = {
     ),
     "failed runs are unknown": (
         scoring,
-        "return FLOOR if status in FLOORED else UNRESOLVED",
-        "return UNRESOLVED",
+        "**{status.value: FLOOR for status in FLOORED}",
+        "**{}",
         check_failed_runs_score_the_floor,
     ),
     "a later seed stands in for a missing one": (

@@ -175,4 +175,4 @@ def test_a_process_that_dies_while_it_asks_leaves_no_trial(
 def test_candidate_settings_of_an_unknown_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(learner_settings, "GRIDS", {})
     with pytest.raises(UserError, match="no candidates are declared for the environment 'point"):
-        learner_settings.select("point-mass-1", seeds=1, root=0)
+        learner_settings.select("point-mass-1", 1, 0, Path("unused.json"))
