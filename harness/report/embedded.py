@@ -70,7 +70,7 @@ def embedded(data: ReportData) -> str:
 
 def _distance(updates: pd.DataFrame, times: FloatArray) -> tuple[list[float], bool]:
     """Returns how far a run was from the target over time, and whether that is a KL."""
-    for column in ("kl_target_forward", "sliced_wasserstein"):
+    for column in ("sliced_wasserstein", "kl_target_forward"):
         if column in updates and len(found := at_times(updates, column, times)):
             return found[0].tolist(), column.startswith("kl")
     return [], True
