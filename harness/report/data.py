@@ -78,6 +78,10 @@ class ReportData:
         """How each curriculum looks, by label."""
         return styles_of(self.study)
 
+    def style(self, name: str) -> Style:
+        """Returns the look of what a comparison names; a pool of labels looks like its first."""
+        return replace(self.styles[self.study.members(name)[0]], label=name)
+
     @property
     def exploratory(self) -> bool:
         """Whether the report carries the watermark."""

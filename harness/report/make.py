@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from pacebench.harness.analysis.deviations import noted
 from pacebench.harness.analysis.freeze import analysis_code
 from pacebench.harness.analysis.history import REPORT_EVENT
-from pacebench.harness.analysis.scores import UNRESOLVED
+from pacebench.harness.analysis.scores import UNRESOLVED, broken_cells
 from pacebench.harness.errors import UserError
 from pacebench.harness.report.data import ReportData
 from pacebench.harness.report.document import Document
@@ -67,6 +67,11 @@ def report(path: Path | str, out: Path | str | None = None) -> Report:
     known = data.runs["how"] != UNRESOLVED
     counts = known.groupby([data.runs["label"], data.runs["setup"]]).sum()
     if not counts.any():
+        for (label, setup), crash in broken_cells(data.runs).items():
+            raise UserError(
+                f"{root}: every run that ended crashed, {label} on {setup} with {crash}; correct "
+                "the code and run the study again."
+            )
         reasons = list(results.problems.values())
         some = f" ({len(reasons)} are on disk but damaged: {reasons[0]})" if reasons else ""
         raise UserError(f"{root}: no run has finished yet{some}; run the study first.")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
@@ -31,8 +32,17 @@ from pacebench.harness.store.files import (
 from pacebench.harness.store.ledger import Ledger
 from pacebench.harness.store.manifest import Manifest
 from pacebench.harness.store.reading import BadFileError, open_file
-from pacebench.harness.store.runs import LOG, POLICY, BadRunError, StoredRun, read_run, write_run
+from pacebench.harness.store.runs import (
+    DIAGNOSTICS,
+    LOG,
+    POLICY,
+    BadRunError,
+    StoredRun,
+    read_run,
+    write_run,
+)
 from pacebench.harness.store.study_files import RECORD, StudyFiles
+from pacebench.harness.store.tables import from_parquet
 from pacebench.harness.study.specs import PlannedRun
 
 # What may be taken over from another study: outcomes that a run would have again.
@@ -164,6 +174,20 @@ class RunStore:
         except SafetensorError as error:
             raise BadRunError(f"{POLICY} is no policy of ours: {error}") from None
         return found
+
+    def diagnostics(self, run_id: str) -> pa.Table | None:
+        """Returns what the learner of a verified run told of its updates, if it told anything.
+
+        Raises:
+            BadRunError: Something about the run is torn, corrupted or from elsewhere.
+        """
+        run = self.read(run_id)
+        if run is None or DIAGNOSTICS not in run.record["files"]:
+            return None
+        try:
+            return from_parquet(self.files.read(f"runs/{run_id}/{DIAGNOSTICS}"), DIAGNOSTICS)
+        except (pa.ArrowException, OSError, ValueError, LookupError) as error:
+            raise BadRunError(f"{DIAGNOSTICS} is no table of ours: {error}") from None
 
     def set_aside(self, run_id: str, reason: str) -> Path | None:
         """Moves a bad run out of the way, into `quarantine/`, and notes it in the ledger.

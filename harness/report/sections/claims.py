@@ -77,7 +77,7 @@ def contrasts(data: ReportData) -> list[Figure]:
 
 def _contrast(data: ReportData, item: ComparisonResult) -> Row:
     q, shown = item.question, item.shown
-    styles = [data.styles[q.a], data.styles[q.b]]
+    styles = [data.style(q.a), data.style(q.b)]
     return Row(
         # The control's colour would be everywhere, so a comparison has that of the other side.
         styles[::-1] if q.a == data.study.control else styles,
@@ -103,7 +103,7 @@ def wealth(data: ReportData) -> doc.Section | None:
     panels = []
     for item in items:
         q = item.question
-        styles = [data.styles[q.a], data.styles[q.b]]
+        styles = [data.style(q.a), data.style(q.b)]
         panels.append(
             Panel(
                 f"{styles[0].short} − {styles[1].short}",
