@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import count
 from typing import Any
@@ -88,12 +88,14 @@ class ScoreTable:
         rows: One row per observation: `label`, `setup`, `seed`, `status` and the estimands; unknown
             scores are NaN.
         seed: Root of all random streams.
+        measures: The estimands that the rows hold, and how each is called in print.
     """
 
     study: Study
     scales: Mapping[str, Scale]
     rows: pd.DataFrame
     seed: np.random.SeedSequence
+    measures: Mapping[str, str] = field(default_factory=lambda: MEASURES)
 
     def __post_init__(self) -> None:
         known = {*(status.value for status in Status), MISSING}
@@ -109,8 +111,7 @@ class ScoreTable:
     @property
     def estimands(self) -> tuple[str, ...]:
         """What is estimated; a grid of one point has no area."""
-        found = tuple(MEASURES)
-        return found if self.has_area else tuple(name for name in found if name != "auc")
+        return tuple(name for name in self.measures if name != "auc" or self.has_area)
 
     @property
     def has_area(self) -> bool:

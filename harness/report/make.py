@@ -42,6 +42,10 @@ class Report:
     view: ReportData
     document: Document
 
+    def __repr__(self) -> str:
+        """Says where it is."""
+        return f"<Report {self.page}>"
+
     @property
     def page(self) -> Path:
         """The page to open."""
@@ -62,6 +66,23 @@ def report(path: Path | str, out: Path | str | None = None) -> Report:
         UserError: There are no results, or they cannot be analysed.
     """
     root = Path(path)
+    data = looked_at(root, must_note=out is None)
+    made = document(data)
+    folder = StudyFiles(root).folder / FOLDER if out is None else Path(out)
+    write(made, data, folder)
+    return Report(folder, data, made)
+
+
+def looked_at(root: Path, *, must_note: bool) -> ReportData:
+    """Analyses a results folder and notes in its ledger that the data were looked at.
+
+    Args:
+        root: The results folder, or a packed study.
+        must_note: Whether a ledger that cannot be written is an error, or said in the report.
+
+    Raises:
+        UserError: There are no results, or they cannot be analysed.
+    """
     results, ledger = load_results(root), Ledger(root)
     data = gather(root, results, ledger)
     known = data.runs["how"] != UNRESOLVED
@@ -86,14 +107,11 @@ def report(path: Path | str, out: Path | str | None = None) -> Report:
             verdicts=noted(data.analysis.comparisons),
         )
     except StorageError as error:
-        if out is None:
+        if must_note:
             raise
         said = f"This look at the data is not noted in the study's ledger: {error}"
         data = replace(data, notes=[*data.notes, said])
-    made = document(data)
-    folder = StudyFiles(root).folder / FOLDER if out is None else Path(out)
-    write(made, data, folder)
-    return Report(folder, data, made)
+    return data
 
 
 def write(made: Document, data: ReportData, folder: Path) -> None:

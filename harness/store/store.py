@@ -255,12 +255,13 @@ class RunStore:
                 continue  # Its own study will deal with it; this one does not touch it.
             if found is None or found.status not in _SHARED:
                 continue
-            self._copy(other, found)
+            self.copy(other, found)
             self.ledger.append("share", run=run_id, source=other.root.name)
             return Shared(other.root.name, found)
         return None
 
-    def _copy(self, source: RunStore, found: StoredRun) -> None:
+    def copy(self, source: RunStore, found: StoredRun) -> None:
+        """Takes over a verified run of another store."""
         # Copies, not links: a file damaged here must not be damaged there.
         prefix = f"runs/{found.run_id}"
         names = [n for n in (*found.record["files"], LOG) if source.files.exists(f"{prefix}/{n}")]
