@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import re
 from collections.abc import Callable
@@ -237,9 +238,15 @@ def _check_dimensions(updates: pa.Table, run: dict[str, Any]) -> None:
     }
     # A setup that is not installed here may have any.
     with contextlib.suppress(LookupError, TypeError):
-        lengths.add(envs.setup(str(run["cell"]["setup"])).dim)
+        lengths.add(_dimension(str(run["cell"]["setup"])))
     if len(lengths) > 1 or None in lengths:
         raise BadRunError("updates.parquet has contexts of other dimensions than the setup")
+
+
+@functools.cache
+def _dimension(setup: str) -> int:
+    # Kept: looking up a setup looks for its anchors too, which takes longer than reading a run.
+    return envs.setup(setup).dim
 
 
 def _parse(text: bytes, run_id: str) -> dict[str, Any]:
