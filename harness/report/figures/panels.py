@@ -21,6 +21,7 @@ FloatArray = NDArray[np.float64]
 WIDTH, HEIGHT = 200, 116
 LEFT, TOP, RIGHT, BOTTOM = 32, 6, 6, 18
 _COLUMNS, _HEAD = 4, 18  # of the file
+_LEAST, _MOST = 3, 6  # panels in a row of the page
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,13 @@ class PanelPlot:
             for panel in self.panels
         )
         label = f"across: {self.x.label}; up: {self.y.label}"
-        return f'{defs}<div class="panels">{panels}</div><p class="axislabel">{escape(label)}</p>'
+        # Rows of equal length, as long as a wide page has room for.
+        rows = -(-len(self.panels) // _MOST)
+        across = max(_LEAST, -(-len(self.panels) // rows))
+        return (
+            f'{defs}<div class="panels" style="--k:{across}">{panels}</div>'
+            f'<p class="axislabel">{escape(label)}</p>'
+        )
 
     def _behind(self, key: str) -> str:
         return f"{self.name}-back-{list(self.backdrops).index(key)}"
