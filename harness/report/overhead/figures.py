@@ -19,7 +19,6 @@ from pacebench.harness.report.figures.rows import Row, RowPlot
 from pacebench.harness.report.overhead.tables import (
     clock_name,
     duration,
-    factor,
     percent,
 )
 from pacebench.harness.report.palette import Style, styles
@@ -93,7 +92,7 @@ def ratio_figure(summary: OverheadSummary, look: Styles) -> Figure:
         summary,
         look,
         ratios,
-        (f"time / time of {REFERENCE}", factor),
+        (f"time / time of {REFERENCE}", lambda ratio: f"{ratio:g}"),
         ((1.0, REFERENCE),),
     )
 
