@@ -26,9 +26,13 @@ from pacebench.harness.report.figures.panels import PanelPlot
 from pacebench.harness.report.figures.rows import Dot, RowPlot
 from pacebench.harness.report.palette import Style
 from pacebench.harness.report.palette import styles as styles_of
+from pacebench.harness.report.tables import MOST_ROWS
 from pacebench.harness.seeding import StudyRole, study_sequence
 from pacebench.harness.study.models import Study
 from pacebench.harness.tuning.record import TuningRecord
+
+# Observations of each cell that a page shows singly, however many cells there are.
+_LEAST_SINGLE = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,9 +164,26 @@ class ReportData:
         keys = (
             (label, setup, int(seed))
             for setup, label in self.cells()
-            for seed in sorted(of_cell(self.scored, setup, label)["seed"])
+            for seed in self.shown(setup, label)["seed"]
         )
         return {key: number for number, key in enumerate(keys)}
+
+    @property
+    def most_shown(self) -> int:
+        """How many observations of a cell the page shows singly, so that any browser opens it."""
+        return max(MOST_ROWS // len(self.cells()), _LEAST_SINGLE)
+
+    @property
+    def thinned(self) -> str:
+        """What captions say where not every run is shown, after a space; empty where all are."""
+        most = self.most_shown
+        if self.scored.groupby(["setup", "label"]).size().max() <= most:
+            return ""
+        return f" Of cells with more runs the first {most} seeds are drawn; numbers are of all."
+
+    def shown(self, setup: str, label: str) -> pd.DataFrame:
+        """Returns the observations of one cell that the page shows singly: those of first seeds."""
+        return of_cell(self.scored, setup, label).sort_values("seed").head(self.most_shown)
 
     def dots(self, setup: str, label: str, column: str) -> list[Dot]:
         """Returns every known run of a cell, and whether it solved the task."""
@@ -170,7 +191,7 @@ class ReportData:
         for run in self.known(setup, label).to_dict("records"):
             kind = "solved" if run["solved"] >= 0.5 else "open"
             kind = kind if run["how"] == MEASURED else "failed"
-            unit = self.units[label, setup, int(run["seed"])]
+            unit = self.units.get((label, setup, int(run["seed"])))
             found.append(Dot(float(run[column]), unit, kind))
         return [dot for dot in found if np.isfinite(dot.value)]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import re
 from collections.abc import Callable
@@ -216,15 +217,32 @@ def read_run(
         BadRunError: Something is torn, corrupted or from elsewhere.
         NewerFormatError: A newer version made it.
     """
+    record = read_record(read, run_id)
+    if record is None:
+        return None
+    decoded = read_tables(read, record) if files else {}
+    return StoredRun(record["run_id"], record, decoded if tables else {})
+
+
+def read_record(read: Reader, run_id: str) -> dict[str, Any] | None:
+    """Returns the verified `run.json` of a run, or None where it did not finish; see `read_run`."""
     try:
         text = read(RECORD)
     except FileNotFoundError:
         return None
     except (BadFileError, OSError) as error:
         raise BadRunError(f"{RECORD} {_said(error)}") from error
-    record = _parse(text, run_id)
+    return _parse(text, run_id)
+
+
+def read_tables(read: Reader, record: dict[str, Any]) -> dict[str, pa.Table]:
+    """Verifies the files that a record vouches for and returns the Parquet ones decoded.
+
+    Raises:
+        BadRunError: One is missing, torn, corrupted or from elsewhere.
+    """
     decoded: dict[str, pa.Table] = {}
-    for name, facts in record["files"].items() if files else ():
+    for name, facts in record["files"].items():
         data = _read_verified(read, name, facts)
         # Diagnostics are for looking into one run: nobody who reads many waits for them.
         if data is not None and name.endswith(".parquet") and name != DIAGNOSTICS:
@@ -236,7 +254,7 @@ def read_run(
                 _check_dimensions(decoded[name], record["run"])
     if len({decoded[name].num_rows for name in UPDATE_FILES if name in decoded}) > 1:
         raise BadRunError("updates.parquet and timings.parquet are of different lengths")
-    return StoredRun(record["run_id"], record, decoded if tables else {})
+    return decoded
 
 
 def _check_dimensions(updates: pa.Table, run: dict[str, Any]) -> None:
@@ -248,9 +266,15 @@ def _check_dimensions(updates: pa.Table, run: dict[str, Any]) -> None:
     }
     # A setup that is not installed here may have any.
     with contextlib.suppress(LookupError, TypeError):
-        lengths.add(envs.setup(str(run["cell"]["setup"])).dim)
+        lengths.add(_dimension(str(run["cell"]["setup"])))
     if len(lengths) > 1 or None in lengths:
         raise BadRunError("updates.parquet has contexts of other dimensions than the setup")
+
+
+@functools.cache
+def _dimension(setup: str) -> int:
+    # Kept: looking up a setup looks for its anchors too, which takes longer than reading a run.
+    return envs.setup(setup).dim
 
 
 def _parse(text: bytes, run_id: str) -> dict[str, Any]:

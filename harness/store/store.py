@@ -20,6 +20,7 @@ from safetensors.numpy import load as load_arrays
 from pacebench.harness.errors import UserError
 from pacebench.harness.records import RunResult, Status
 from pacebench.harness.store import manifest as manifests
+from pacebench.harness.store.cache import TableCache
 from pacebench.harness.store.checkpoints import NAME as CHECKPOINT
 from pacebench.harness.store.files import (
     lock,
@@ -38,7 +39,9 @@ from pacebench.harness.store.runs import (
     POLICY,
     BadRunError,
     StoredRun,
+    read_record,
     read_run,
+    read_tables,
     write_run,
 )
 from pacebench.harness.store.study_files import RECORD, StudyFiles
@@ -143,17 +146,36 @@ class RunStore:
         """
         good: dict[str, StoredRun] = {}
         bad: dict[str, str] = {}
-
+        cache = TableCache(self.root) if tables else None
         # One after the other: threads would spend more on the interpreter's lock than they save.
         for run_id in dict.fromkeys(run_ids):
             try:
-                run = self.read(run_id, tables=tables)
+                run = self.read(run_id) if cache is None else self._read_tables(run_id, cache)
             except BadRunError as error:
                 bad[run_id] = str(error)
                 continue
             if run is not None:
                 good[run_id] = run
+        if cache is not None:
+            cache.tidy()
         return good, bad
+
+    def _read_tables(self, run_id: str, cache: TableCache) -> StoredRun | None:
+        """Reads a run with its tables, and decodes only what was not decoded before."""
+
+        def read(name: str) -> bytes:
+            return self.files.read(f"runs/{run_id}/{name}")
+
+        record = read_record(read, run_id)
+        if record is None:
+            return None
+        # Taken before the files are read: what is written meanwhile is newer.
+        stamps = [self.files.stamp(f"runs/{run_id}/{name}") for name in record["files"]]
+        tables = cache.get(record["checksum"], stamps)
+        if tables is None:
+            tables = read_tables(read, record)
+            cache.add(record["checksum"], stamps, tables)
+        return StoredRun(run_id, record, tables)
 
     def write(self, run: PlannedRun, result: RunResult, execution: dict[str, Any]) -> None:
         """Writes a finished run; see `write_run`."""

@@ -159,6 +159,15 @@ class StudyFiles:
         """Says whether there is such a file, readable or not."""
         return name in self.packed or os.path.lexists(f"{self.folder}/{name}")
 
+    def stamp(self, name: str) -> list[int]:
+        """Returns size and time of a file, which change when it is written to."""
+        for path in (f"{self.folder}/{name}", self.archive if name in self.packed else None):
+            if path is not None:
+                with contextlib.suppress(OSError):
+                    found = os.lstat(path)
+                    return [found.st_size, found.st_mtime_ns]
+        return []
+
     def run_ids(self) -> set[str]:
         """Returns the ids of the runs that have a record, which is not verified."""
         loose = {path.parent.name for path in self.folder.glob(f"runs/*/{RECORD}")}

@@ -95,7 +95,7 @@ def check_parts(parts: Mapping[str, Any]) -> list[Finding]:
         findings += _critic(tasks)
     if "statistics" in parts and None not in entries:
         labels = [entry.shown for entry in entries if entry is not None]
-        findings += _statistics(parts["statistics"], labels)
+        findings += _statistics(parts["statistics"], labels, setups)
         if parts.get("tuning") is not None:
             known = [entry for entry in entries if entry is not None]
             findings += _tuning(parts["tuning"], known, parts.get("budget"))
@@ -256,7 +256,9 @@ def _critic(setups: Sequence[envs.Setup]) -> Iterator[Finding]:
             )
 
 
-def _statistics(statistics: Statistics, labels: Sequence[str]) -> Iterator[Finding]:
+def _statistics(
+    statistics: Statistics, labels: Sequence[str], setups: Sequence[str]
+) -> Iterator[Finding]:
     here: KeyPath = ("statistics",)
     known = ", ".join(labels)
     if statistics.control is not None and statistics.control not in labels:
@@ -276,6 +278,10 @@ def _statistics(statistics: Statistics, labels: Sequence[str]) -> Iterator[Findi
                     yield Finding(
                         (*here, "comparisons", i), f"'{label}' is not in the study ({known})."
                     )
+            for name in declared.setups:
+                if name not in setups:
+                    text = f"'{name}' is not among the study's setups; remove it."
+                    yield Finding((*here, "comparisons", i, "setups"), text)
             if declared.pair[0] == declared.pair[1]:
                 yield Finding((*here, "comparisons", i), "compares a curriculum with itself.")
 

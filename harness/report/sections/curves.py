@@ -54,7 +54,7 @@ def _curves(data: ReportData, setup: str) -> Figure | None:
             centre, band = found.centre, (x, found.low, found.high)
             captions.append(found.caption)
         runs = [
-            Line(x, row, "run", unit=data.units[label, setup, seed])
+            Line(x, row, "run", unit=data.units.get((label, setup, seed)))
             for seed, row in zip(seeds[:MOST_RUNS], values, strict=False)
         ]
         mean = Line(x, centre)
@@ -114,7 +114,7 @@ def _steps(data: ReportData, setup: str) -> Figure | None:
         found = []
         for run in data.known(setup, label).to_dict("records"):
             reached = float(run["steps_to_threshold"])
-            unit = data.units[label, setup, int(run["seed"])]
+            unit = data.units.get((label, setup, int(run["seed"])))
             there = np.isfinite(reached)
             found.append(Dot(reached if there else budget, unit, "solved" if there else "open"))
         return found

@@ -102,7 +102,7 @@ def seed_plot(
                 style.short,
                 ends,
                 item.value,
-                runs,
+                runs[: data.most_shown],
                 note=note(runs) if note else "",
                 tip=f"{method}: mean {item.value:.4g}{shown}, n = {item.runs}",
             )
@@ -112,7 +112,16 @@ def seed_plot(
     axis = Axis.over([*(v for row in rows for v in row.drawn), *references], label)
     notes = words.intervals(found) + data.unknown
     return data.figure(
-        RowPlot(name, title, caption, axis, rows, references=references, head=head, notes=notes)
+        RowPlot(
+            name,
+            title,
+            caption + data.thinned,
+            axis,
+            rows,
+            references=references,
+            head=head,
+            notes=notes,
+        )
     )
 
 
