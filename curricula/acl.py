@@ -70,7 +70,7 @@ class Acl(Curriculum):
     """Automated curriculum learning (Graves et al. 2017): a bandit seeks progress, cell by cell.
 
     The context box is a grid of N cells, contexts uniform within a cell. An episode with value V in
-    cell i has the reward r = |V − V of the last episode there|, scaled to [−1, 1] by the smallest
+    cell i has the reward r = `|V − V of the last episode there|`, scaled to [−1, 1] by the smallest
     and largest so far. Exp3.S (Auer et al. 2002) weighs the cells: with π the probability that the
     cell was drawn with, and α = 1/t at the t-th episode,
 

@@ -51,8 +51,8 @@ class ClippedMixture:
 class AlpGmm(Curriculum):
     """ALP-GMM (Portelas et al. 2019): a mixture model of where progress is made.
 
-    The absolute learning progress of an episode with value V at c is |V − V'|, V' the value of the
-    nearest earlier context, in units of the box. Every `fit_rate` episodes, mixtures of 2 to 10
+    The absolute learning progress of an episode with value V at c is `|V − V'|`, V' the value of
+    the nearest earlier context, in units of the box. Every `fit_rate` episodes, mixtures of 2 to 10
     Gaussians are fitted to the last of them as points (c, ALP); the lowest AIC wins. A context is
     uniform with probability `uniform`; otherwise it is drawn from a component, chosen in proportion
     to its mean ALP, and clipped to the bounds. Until the first fit, and while no component shows

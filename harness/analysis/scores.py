@@ -130,25 +130,25 @@ def scale_of(setup: Setup, floor: float | None = None) -> Scale:
     )
 
 
-def scales_of(study: Study, known: Mapping[str, Setup] | None = None) -> dict[str, Scale]:
+def scales_of(study: Study, setups: Mapping[str, Setup] | None = None) -> dict[str, Scale]:
     """Returns the scale of each of a study's setups.
 
     Args:
         study: The study.
-        known: Its setups by name; as they are registered or declared unless given.
+        setups: Its setups by name; looked up if not given.
 
     Raises:
         UserError: Scores of several setups are averaged, but one of them has no anchors.
     """
-    setups = [known[name] if known else study.setup(name) for name in study.setups]
-    lacking = [setup.name for setup in setups if setup.anchors is None]
-    if lacking and len(setups) > 1:
+    there = [study.setup(name) if setups is None else setups[name] for name in study.setups]
+    lacking = [setup.name for setup in there if setup.anchors is None]
+    if lacking and len(there) > 1:
         raise UserError(
             f"setup '{lacking[0]}' has no anchors, so its scores cannot be averaged with those of "
             f"other setups; run pacebench anchors {lacking[0]} --write, declare its anchors, or "
             "give it a study of its own, which is reported in raw returns."
         )
-    return {setup.name: scale_of(setup, study.statistics.floor) for setup in setups}
+    return {setup.name: scale_of(setup, study.statistics.floor) for setup in there}
 
 
 def planned(runs: pd.DataFrame) -> pd.DataFrame:

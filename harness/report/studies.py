@@ -74,13 +74,11 @@ def _index(results: Path, studies: list[tuple[str, Summary]]) -> doc.Document:
     sections = []
     for folder, said in studies:
         blocks: list[doc.Block] = [
-            doc.Text(said["question"]),
-            doc.Heading(said["answer"]),
-            doc.Verdicts(_grid(said["grid"])),
+            *_first_screen(said),
             doc.Text(
                 " · ".join([said["strength"] or "no claims", *said["facts"]])
                 + f" · {said['known']} of {said['runs']} observations known · reported "
-                f"{said['date'][:10]} by code {said['revision']}"
+                f"{said['date'][:10]} by code {said['revision'][:12]}"
             ),
             doc.Link("Open the report", f"{folder}/{FOLDER}/index.html"),
         ]
@@ -95,16 +93,18 @@ def _index(results: Path, studies: list[tuple[str, Summary]]) -> doc.Document:
     )
 
 
-def _grid(said: Any) -> Grid:
+def _first_screen(said: Summary) -> list[doc.Block]:
+    """Returns question, answer and verdicts of a study."""
     rows = [
         GridRow(
             row["text"],
             tuple(row["labels"]),
             tuple(None if chip is None else Chip(**chip) for chip in row["chips"]),
         )
-        for row in said["rows"]
+        for row in said["grid"]["rows"]
     ]
-    return Grid(said["control"], tuple(said["columns"]), tuple(rows))
+    grid = Grid(said["grid"]["control"], tuple(said["grid"]["columns"]), tuple(rows))
+    return [doc.Text(said["question"]), doc.Heading(said["answer"]), doc.Verdicts(grid)]
 
 
 def compare(first: Path, second: Path) -> Path:
@@ -149,10 +149,9 @@ def compare(first: Path, second: Path) -> Path:
             ],
         )
     ]
-    for said in both:
-        grid = doc.Verdicts(_grid(said["grid"]))
-        blocks: list[doc.Block] = [doc.Text(said["question"]), doc.Heading(said["answer"]), grid]
-        sections.append(doc.Section(words.slug(said["study"]), said["study"], blocks))
+    sections += [
+        doc.Section(words.slug(said["study"]), said["study"], _first_screen(said)) for said in both
+    ]
     made = doc.Document(
         title=f"{names[0]} and {names[1]}",
         question=f"Two studies, {words.plural(len(shared), 'setup')} in common.",

@@ -140,7 +140,9 @@ def test_the_first_screen_holds_answer_grid_and_contrasts(
         assert 0 <= left < right <= width
         assert 0 <= top < bottom <= height
     # Nothing else is above the fold.
-    assert shared.run("document.querySelector('nav.bar').getBoundingClientRect().top") >= height - 1
+    assert (
+        shared.run("document.querySelector('nav.tools').getBoundingClientRect().top") >= height - 1
+    )
     assert shared.run("document.documentElement.scrollWidth") <= width
     assert shared.problems == []
 

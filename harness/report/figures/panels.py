@@ -21,6 +21,7 @@ FloatArray = NDArray[np.float64]
 WIDTH, HEIGHT = 200, 116
 LEFT, TOP, RIGHT, BOTTOM = 32, 6, 6, 18
 _COLUMNS, _HEAD = 4, 18  # of the file
+_LEAST, _MOST = 4, 6  # panels in a row of the page
 
 
 @dataclass(frozen=True)
@@ -138,7 +139,13 @@ class PanelPlot:
             for panel in self.panels
         )
         label = f"across: {self.x.label}; up: {self.y.label}"
-        return f'{defs}<div class="panels">{panels}</div><p class="axislabel">{escape(label)}</p>'
+        # Rows of equal length, as long as a wide page has room for.
+        rows = -(-len(self.panels) // _MOST)
+        across = max(_LEAST, -(-len(self.panels) // rows))
+        return (
+            f'{defs}<div class="panels" style="--k:{across}">{panels}</div>'
+            f'<p class="axislabel">{escape(label)}</p>'
+        )
 
     def _behind(self, key: str) -> str:
         return f"{self.name}-back-{list(self.backdrops).index(key)}"
@@ -164,9 +171,11 @@ class PanelPlot:
         )
         for value, word in self.rules:
             at = _up(y.place(value))
+            # Below the line, unless that is below the frame.
+            under = float(at) + (9 if float(at) < floor - 12 else -3)
             parts.append(
                 f'<line class="rule" x1="{LEFT}" x2="{right}" y1="{at}" y2="{at}"/>'
-                f'<text x="{right - 3}" y="{float(at) + 9:.1f}" text-anchor="end">{word}</text>'
+                f'<text x="{right - 3}" y="{under:.1f}" text-anchor="end">{word}</text>'
             )
         if panel.key:
             parts.append(f'<use href="#{self._behind(panel.key)}"/>')

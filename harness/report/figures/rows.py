@@ -110,7 +110,10 @@ class RowPlot:
     def figure(self) -> Figure:
         """Returns the finished figure."""
         files = {".svg": self._file().encode(), ".tex": pgf.rows(self).encode()}
-        return Figure(self.name, self.title, self.caption, self._table(), files, self.notes)
+        names = [row.text for row in self.rows]
+        return Figure(
+            self.name, self.title, self.caption, self._table(), files, self.notes, names=names
+        )
 
     def _share(self, value: float) -> str:
         return f"{100 * self.axis.place(value):.1f}%"

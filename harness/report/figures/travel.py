@@ -149,7 +149,7 @@ def _over_time(
     grid = np.linspace(0, data.study.budget, _POINTS + 1)
     panels, behind = [], []
     for label, style in data.styles.items():
-        runs = at_times(of_cell(updates, setup, label), column, grid)
+        _, runs = at_times(of_cell(updates, setup, label), column, grid)
         if not len(runs):
             continue
         with warnings.catch_warnings():
@@ -183,14 +183,22 @@ def is_estimated(updates: pd.DataFrame) -> pd.Series:
     return updates["kl_estimated"].astype("boolean").fillna(False).astype(bool)
 
 
-def at_times(updates: pd.DataFrame, column: str, grid: FloatArray) -> FloatArray:
-    """Returns a column of every run at fixed times, (runs, times); NaN before its first value."""
-    found = []
-    for _, run in updates.groupby("seed", observed=True, sort=True):
-        finite = run[np.isfinite(run[column].astype(float))]
-        if len(finite):
-            # The last value at or before each time; none before the first.
-            at = np.searchsorted(finite["env_steps"].to_numpy(np.float64), grid, "right") - 1
-            values = finite[column].to_numpy(dtype=np.float64)[at]
-            found.append(np.where(at < 0, np.nan, values))
-    return np.array(found)
+def at_times(updates: pd.DataFrame, column: str, grid: FloatArray) -> tuple[list[int], FloatArray]:
+    """Returns seeds, and a column of each at fixed times, (seeds, times); NaN before its first.
+
+    Runs of which no value is known are left out.
+    """
+    values = updates[column].to_numpy(dtype=np.float64, na_value=np.nan)
+    there = np.flatnonzero(np.isfinite(values))
+    seeds, run = np.unique(updates["seed"].to_numpy()[there], return_inverse=True)
+    order = np.argsort(run, kind="stable")
+    there, run = there[order], run[order]
+    steps = updates["env_steps"].to_numpy(dtype=np.float64)[there]
+    # One search for all runs: the times of each are moved past those of the run before.
+    apart = max(float(grid.max()), float(steps.max(initial=0.0))) + 1
+    begins = np.searchsorted(run, np.arange(len(seeds)))
+    asked = apart * np.arange(len(seeds))[:, None] + grid
+    # The last value at or before each time; none before the first.
+    at = np.searchsorted(apart * run + steps, asked, "right") - 1
+    known = values[there][at] if len(there) else np.empty(asked.shape)
+    return seeds.tolist(), np.where(at < begins[:, None], np.nan, known)

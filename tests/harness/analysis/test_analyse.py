@@ -449,7 +449,7 @@ def test_runs_that_all_agree_get_a_bounded_interval_or_none() -> None:
     assert "no interval can be given" in unbounded.claims[0]
 
 
-def test_five_runs_show_points_instead_of_percentiles() -> None:
+def test_five_runs_have_no_percentiles() -> None:
     found = analyse(score_table(draw({"default": 30, "spgl": 85}, 5)))
     (estimate,) = [
         e
@@ -458,7 +458,7 @@ def test_five_runs_show_points_instead_of_percentiles() -> None:
     ]
     assert estimate.interval is None
     assert estimate.rliable is None
-    assert len(estimate.points) == 5
+    assert estimate.runs == 5
 
 
 def test_steps_are_censored_not_dropped() -> None:

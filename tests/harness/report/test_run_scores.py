@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from pacebench.harness.analysis.scores import (
     MEASURED,
     UNRESOLVED,
     scale_of,
+    scales_of,
     score_runs,
     target_curves,
 )
@@ -21,6 +23,7 @@ from tests.harness.report import synthetic
 from tests.harness.report.synthetic import Method
 
 ONE = ("point-mass-1",)
+BOTH = ("point-mass-1", "point-mass-2")
 
 
 def score(frames: synthetic.Frames, plan: object, **scale: float) -> pd.DataFrame:
@@ -148,7 +151,19 @@ def test_episodes_that_are_there_twice_are_refused() -> None:
         score(frames, plan)
 
 
+def test_a_setup_without_anchors_is_scored_alone_and_in_raw_returns() -> None:
+    bare = {name: replace(synthetic.setup(name), anchors=None) for name in BOTH}
+    with pytest.raises(UserError, match="cannot be averaged with those of other setups"):
+        scales_of(synthetic.study(setups=BOTH), bare)
+    (scale,) = scales_of(synthetic.study(setups=ONE), bare).values()
+    assert scale.normalise(37.0) == 37.0
+
+
 def test_a_setup_without_anchors_is_scored_in_raw_returns() -> None:
-    scale = scale_of(replace(synthetic.setup("point-mass-1"), anchors=None))
-    assert scale.raw_only
-    assert (scale.normalise(7.0), scale.raw(7.0)) == (7.0, 7.0)
+    bare = replace(synthetic.setup("point-mass-1"), anchors=None)
+    scale = scale_of(bare)
+    assert (scale.normalise(7.0), scale.raw(7.0), scale.unit) == (7.0, 7.0, 1.0)
+    assert (scale.lowest, scale.highest, scale.floor) == (bare.min_return, bare.max_return, 0.0)
+    # A failed run has no score where nothing says how low a return can be.
+    assert math.isnan(scale_of(replace(bare, min_return=None)).floor)
+    assert scale_of(replace(bare, min_return=None), floor=-3.0).floor == -3.0
