@@ -1,36 +1,46 @@
-"""How loading and analysing grow with the number of runs, on made-up studies of one shape.
+"""How a study's folder grows with its number of runs, on made-up studies of one shape.
 
 Four curricula on two setups, ten evaluations of 20 contexts, 20 updates per run; the runs are
 written as the runner writes them. Twice the runs should take twice as long; the last column is the
 power of n between two sizes. Seconds are of one core (CPU time), so that other work does not count.
 
-    python -m benchmarks.scale [RUNS …]     (500, 1 000 and 2 000 unless given)
+    python -m benchmarks.scale [RUNS …]     (1 000, 5 000 and 10 000 unless given)
+    python -m benchmarks.scale --light [RUNS …]     (up to 50 000; runs without tables, no report)
 """
 
 from __future__ import annotations
 
+import argparse
 import math
-import sys
+import os
+import resource
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
+from pacebench.harness.analysis.history import history_of
 from pacebench.harness.analysis.waves import planned_counts
 from pacebench.harness.records import RunResult, Status
-from pacebench.harness.report.gather import gather
-from pacebench.harness.store.ledger import Ledger, now
+from pacebench.harness.report.make import report
+from pacebench.harness.runner.leases import Leases
+from pacebench.harness.runner.snapshot import look, take
+from pacebench.harness.store.ledger import now
 from pacebench.harness.store.load import load_results
+from pacebench.harness.store.runs import failed
 from pacebench.harness.store.store import RunStore
 from pacebench.harness.study.expand import expand
 from pacebench.harness.study.models import Study
+from pacebench.harness.study.specs import PlannedRun
 
 LABELS = ("default", "initial", "linear", "spgl")
 SETUPS = ("point-mass-1", "point-mass-2")
-CONTEXTS, POINTS = 20, 10
+CONTEXTS, POINTS, UPDATES = 20, 10, 20
+LEASES = 2_000  # as of so many workers at once
 
 
 def study(runs: int) -> Study:
@@ -49,63 +59,121 @@ def study(runs: int) -> Study:
     )
 
 
-def fill(root: Path, asked: Study) -> None:
-    """Writes every run of a study: it finds the gate or it does not."""
+def fill(root: Path, asked: Study, *, light: bool = False) -> None:
+    """Writes every run of a study: it finds the gate or it does not; light ones have no tables."""
     store, planned = RunStore(root), expand(asked)
     store.extend_manifest(asked.name, asked.model_dump(mode="json"), planned)
     rng = np.random.default_rng(0)
-    steps = np.repeat(asked.evaluation_steps(), CONTEXTS)
     for run in planned:
-        solved = rng.random() < 0.2 + 0.2 * LABELS.index(run.label)
-        returns = np.clip((85 if solved else 15) + 2 * rng.standard_normal(len(steps)), 0, 93)
-        evaluations: dict[str, Any] = {
-            "step": steps.tolist(),
-            "distribution": ["target"] * len(steps),
-            "policy": ["deterministic"] * len(steps),
-            "context": np.tile(np.arange(CONTEXTS), POINTS).tolist(),
-            "return": returns.tolist(),
-            "discounted_return": (returns / 10).tolist(),
-            "success": [bool(solved)] * len(steps),
-            "length": [100] * len(steps),
-        }
-        result = RunResult(
-            seed=run.seed,
-            status=Status.OK,
-            reason="",
-            env_steps=asked.budget,
-            evaluations=evaluations,
-            updates={},
-            timings={"rollout": 1.0},
-            policy={},
-        )
-        store.write(run, result, {"attempts": 1, "seconds": 1.0, "finished": now()})
+        made = failed(run.seed, Status.TIMEOUT, "") if light else _result(run, rng)
+        store.write(run, made, {"attempts": 1, "seconds": 1.0, "finished": now()})
+    events = [{"event": "finish", "run": run.run_id, "status": "ok"} for run in planned]
+    store.ledger.append_all(events)
 
 
-def _seconds(function: Callable[[], object]) -> float:
-    start = time.process_time()
-    function()
-    return time.process_time() - start
+def _result(run: PlannedRun, rng: np.random.Generator) -> RunResult:
+    steps = np.repeat(run.cell.evaluation.steps, CONTEXTS)
+    solved = rng.random() < 0.2 + 0.2 * LABELS.index(run.label)
+    returns = np.clip((85 if solved else 15) + 2 * rng.standard_normal(len(steps)), 0, 93)
+    evaluations: dict[str, Any] = {
+        "step": steps,
+        "distribution": ["target"] * len(steps),
+        "policy": ["deterministic"] * len(steps),
+        "context": np.tile(np.arange(CONTEXTS), POINTS),
+        "return": returns,
+        "discounted_return": returns / 10,
+        "success": [bool(solved)] * len(steps),
+        "length": [100] * len(steps),
+    }
+    numbers = ("epsilon", "threshold", "mean_value", "slack", "predicted_value", "kl_step", "ess")
+    numbers += ("kl_target_forward", "kl_target_reverse", "seconds", "seconds_recording")
+    updates: dict[str, Any] = {
+        "iteration": list(range(UPDATES)),
+        "env_steps": [5_000 * (i + 1) for i in range(UPDATES)],
+        "episodes": [20] * UPDATES,
+        "discarded": [0] * UPDATES,
+        "mean": rng.random((UPDATES, run.cell.task.dim)).tolist(),
+        "std": rng.random((UPDATES, run.cell.task.dim)).tolist(),
+        "theta": [None] * UPDATES,
+        "step": ["performance"] * UPDATES,
+        "case": ["interior"] * UPDATES,
+        **{name: rng.random(UPDATES).tolist() for name in numbers},
+        "iterations": [0] * UPDATES,
+        "accepted": [True] * UPDATES,
+    }
+    return RunResult(
+        seed=run.seed,
+        status=Status.OK,
+        reason="",
+        env_steps=run.cell.budget,
+        evaluations=evaluations,
+        updates=updates,
+        timings={"rollout": 1.0},
+        policy={},
+    )
+
+
+def tasks(root: Path, asked: Study, *, light: bool) -> dict[str, Callable[[], object]]:
+    """Returns what is timed, by name."""
+    store, planned, leases = RunStore(root), expand(asked), Leases(root)
+    manifest = store.manifest()
+    assert manifest is not None
+    changed = {**asked.model_dump(mode="json"), "question": "And again?"}
+    statuses = {run.run_id: "ok" for run in planned}
+    few: dict[str, Callable[[], object]] = {
+        "write manifest": lambda: store.extend_manifest(asked.name, changed, planned),
+        "read manifest": store.manifest,
+        "read ledger": lambda: history_of(store.ledger),
+        "append 100 entries": lambda: [store.ledger.append("look") for _ in range(100)],
+        "list leases": leases.split,
+        "take 100 leases": lambda: [leases.acquire(f"more-{i}") for i in range(100)],
+        "one tick's state": lambda: take(manifest, statuses, {}, {}),
+        "status": lambda: look(store, manifest),
+    }
+    if light:
+        return few
+    return {
+        **few,
+        "first load": lambda: load_results(root),
+        "load again": lambda: load_results(root),
+        "next wave": lambda: planned_counts(asked, root),
+        "report": lambda: report(root),
+    }
 
 
 def main() -> None:
     """Prints the seconds of each step for every size, and how they grow."""
-    sizes = [int(text) for text in sys.argv[1:]] or [500, 1_000, 2_000]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("runs", nargs="*", type=int)
+    parser.add_argument("--light", action="store_true")
+    said = parser.parse_args()
+    usual = [1_000, 10_000, 50_000] if said.light else [1_000, 5_000, 10_000]
     before: dict[str, tuple[int, float]] = {}
-    for runs in sizes:
-        with tempfile.TemporaryDirectory() as folder:
+
+    def show(runs: int, name: str, found: float, unit: str) -> None:
+        old = before.get(name)
+        growth = math.log(found / old[1]) / math.log(runs / old[0]) if old else math.nan
+        print(f"{runs:7,} runs  {name:18} {found:9.3f} {unit:3}  n^{growth:.2f}", flush=True)
+        before[name] = (runs, found)
+
+    for runs in said.runs or usual:
+        with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ):
+            os.environ["XDG_CACHE_HOME"] = f"{folder}/cache"
             root, asked = Path(folder) / "scale", study(runs)
-            fill(root, asked)
-            tasks: dict[str, Callable[[], object]] = {
-                "load": lambda root=root: load_results(root),
-                "next wave": lambda root=root, asked=asked: planned_counts(asked, root),
-                "report data": lambda root=root: gather(root, load_results(root), Ledger(root)),
-            }
-            for name, function in tasks.items():
-                seconds = _seconds(function)
-                old = before.get(name)
-                growth = math.log(seconds / old[1]) / math.log(runs / old[0]) if old else math.nan
-                print(f"{runs:7,} runs  {name:12} {seconds:8.2f} s   n^{growth:.2f}")
-                before[name] = (runs, seconds)
+            # What is measured is processor time, so nothing need wait for the disk.
+            with patch("os.fsync", lambda _: None):
+                fill(root, asked, light=said.light)
+                for run in expand(asked)[:LEASES]:
+                    Leases(root).acquire(run.run_id)
+                for name, function in tasks(root, asked, light=said.light).items():
+                    start = time.process_time()
+                    function()
+                    show(runs, name, time.process_time() - start, "s")
+            if not said.light:
+                size = (root / "report" / "index.html").stat().st_size
+                show(runs, "page", size / 2**20, "MiB")
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            show(runs, "memory, at most", peak / 2**10, "MiB")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ from pacebench.harness.statistics.interval import Interval
 from pacebench.harness.statistics.scores import Scores
 
 Bounds = tuple[float, float]
-_MANY_RUNS = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +33,6 @@ class Estimate:
         rliable: The percentile interval other papers print; None where refused.
         bounded: Learned-Miller–Thomas, where the score has declared bounds.
         refusals: One sentence per interval that was refused or replaced.
-        points: The runs themselves, (setup, seed, score).
         worst: The estimate with every unknown run at its worst; None without unknown runs.
         best: The same at its best.
         runs: Runs per setup behind the estimate.
@@ -51,7 +49,6 @@ class Estimate:
     rliable: Interval | None
     bounded: Interval | None
     refusals: tuple[str, ...]
-    points: tuple[tuple[str, int, float], ...]
     worst: float | None = None
     best: float | None = None
     runs: int = 0
@@ -64,7 +61,6 @@ class Estimate:
             item = record[name]
             record[name] = item.to_dict() if item is not None else None
         record["refusals"] = list(self.refusals)
-        record["points"] = [list(point) for point in self.points]
         return record
 
 
@@ -99,7 +95,6 @@ def estimate(
     bounds: Bounds | None,
     rng: np.random.Generator,
     level: float,
-    resamples: int | None = None,
 ) -> list[Estimate]:
     """Returns the estimates of all functionals of one estimand, with their intervals.
 
@@ -110,10 +105,8 @@ def estimate(
         bounds: Smallest and largest possible score, if declared.
         rng: Source of the resamples.
         level: Nominal level.
-        resamples: How many; unless given, fewer where runs are many, because each takes longer.
     """
-    if resamples is None:
-        resamples = intervals.RESAMPLES if scores.runs <= _MANY_RUNS else intervals.RESAMPLES // 5
+    resamples = bootstrap.enough(intervals.RESAMPLES, scores.runs)
     names = functionals(estimand, scope)
     distributions = bootstrap.resample(scores.matrix, names, resamples, rng)
     found = []
@@ -146,11 +139,6 @@ def estimate(
                 rliable=attempt(lambda: resampled(intervals.PERCENTILE)),
                 bounded=limited,
                 refusals=tuple(attempt.refusals),
-                points=tuple(
-                    (task, seed, float(scores.matrix[i, j]))
-                    for j, task in enumerate(scores.tasks)
-                    for i, seed in enumerate(scores.seeds)
-                ),
                 runs=scores.runs,
             )
         )

@@ -13,6 +13,7 @@ from pacebench.envs.setup import Setup
 from pacebench.harness.analysis.analyse import Analysis
 from pacebench.harness.analysis.comparisons import ComparisonResult
 from pacebench.harness.analysis.estimates import Estimate
+from pacebench.harness.analysis.foreign import ForeignStudy
 from pacebench.harness.analysis.freeze import PlanHistory
 from pacebench.harness.analysis.history import History
 from pacebench.harness.analysis.scores import MEASURED, UNRESOLVED, Scale
@@ -25,9 +26,13 @@ from pacebench.harness.report.figures.panels import PanelPlot
 from pacebench.harness.report.figures.rows import Dot, RowPlot
 from pacebench.harness.report.palette import Style
 from pacebench.harness.report.palette import styles as styles_of
+from pacebench.harness.report.tables import MOST_ROWS
 from pacebench.harness.seeding import StudyRole, study_sequence
 from pacebench.harness.study.models import Study
 from pacebench.harness.tuning.record import TuningRecord
+
+# Observations of each cell that a page shows singly, however many cells there are.
+_LEAST_SINGLE = 40
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +58,7 @@ class ReportData:
         tuning: What tuning found, where methods were tuned.
         logs: The last lines of each run's log, by run.
         episodes: Target episodes of stored policies; empty where there are none.
+        foreign: Where the scores were not made here, what they were read from.
     """
 
     study: Study
@@ -72,11 +78,16 @@ class ReportData:
     tuning: TuningRecord | None = None
     logs: Mapping[str, str] = field(default_factory=dict)
     episodes: Sequence[Picture] = ()
+    foreign: ForeignStudy | None = None
 
     @cached_property
     def styles(self) -> Mapping[str, Style]:
         """How each curriculum looks, by label."""
         return styles_of(self.study)
+
+    def style(self, name: str) -> Style:
+        """Returns the look of what a comparison names; a pool of labels looks like its first."""
+        return replace(self.styles[self.study.members(name)[0]], label=name)
 
     @property
     def exploratory(self) -> bool:
@@ -99,6 +110,8 @@ class ReportData:
     @property
     def solved_words(self) -> str:
         """When a run counts as solved."""
+        if self.foreign is not None:
+            return self.foreign.solved_words
         return f"success on {self.study.statistics.solved:.0%} of the contexts or more"
 
     @property
@@ -113,9 +126,27 @@ class ReportData:
 
     @property
     def learners(self) -> tuple[str, ...]:
-        """The learners' names."""
+        """The learners' names, where they are known."""
+        if self.foreign is not None:
+            return ()
         study = self.study
         return tuple(sorted({study.learner_of(entry).name for entry in study.curricula}))
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether it is known how many steps a run has."""
+        return self.foreign is None or self.foreign.stepped
+
+    @property
+    def trained(self) -> str:
+        """What runs were trained with, after a comma; empty where nothing is known of it."""
+        learner = f", learner {' and '.join(self.learners)}" if self.learners else ""
+        return learner + (f", {self.study.budget:,} steps" if self.has_steps else "")
+
+    @property
+    def score_word(self) -> str:
+        """What a run scores, in words."""
+        return "mean target return" if self.foreign is None else "score"
 
     @property
     def scopes(self) -> tuple[str, ...]:
@@ -133,9 +164,26 @@ class ReportData:
         keys = (
             (label, setup, int(seed))
             for setup, label in self.cells()
-            for seed in sorted(of_cell(self.scored, setup, label)["seed"])
+            for seed in self.shown(setup, label)["seed"]
         )
         return {key: number for number, key in enumerate(keys)}
+
+    @property
+    def most_shown(self) -> int:
+        """How many observations of a cell the page shows singly, so that any browser opens it."""
+        return max(MOST_ROWS // len(self.cells()), _LEAST_SINGLE)
+
+    @property
+    def thinned(self) -> str:
+        """What captions say where not every run is shown, after a space; empty where all are."""
+        most = self.most_shown
+        if self.scored.groupby(["setup", "label"]).size().max() <= most:
+            return ""
+        return f" Of cells with more runs the first {most} seeds are drawn; numbers are of all."
+
+    def shown(self, setup: str, label: str) -> pd.DataFrame:
+        """Returns the observations of one cell that the page shows singly: those of first seeds."""
+        return of_cell(self.scored, setup, label).sort_values("seed").head(self.most_shown)
 
     def dots(self, setup: str, label: str, column: str) -> list[Dot]:
         """Returns every known run of a cell, and whether it solved the task."""
@@ -143,7 +191,7 @@ class ReportData:
         for run in self.known(setup, label).to_dict("records"):
             kind = "solved" if run["solved"] >= 0.5 else "open"
             kind = kind if run["how"] == MEASURED else "failed"
-            unit = self.units[label, setup, int(run["seed"])]
+            unit = self.units.get((label, setup, int(run["seed"])))
             found.append(Dot(float(run[column]), unit, kind))
         return [dot for dot in found if np.isfinite(dot.value)]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,17 +23,19 @@ def embedded(data: ReportData) -> str:
     """Returns the observations as JSON that may stand inside a page."""
     logs: dict[str, int] = {}
     runs = []
-    times = np.linspace(0, data.study.budget, _TIMES + 1)
     for s, setup in enumerate(data.study.setups):
         for m, label in enumerate(data.study.labels):
+            shown = data.shown(setup, label)
             seeds, _, values = curve_of(data, setup, label)
             curves = dict(zip(seeds, values, strict=True))
             updates = of_cell(data.updates, setup, label)
-            for run in of_cell(data.scored, setup, label).sort_values("seed").to_dict("records"):
+            updates = updates[updates["seed"].isin(shown["seed"])]
+            counts = updates["seed"].value_counts()
+            far = _distances(updates, np.linspace(0, data.study.budget, _TIMES + 1))
+            for run in shown.to_dict("records"):
                 seed = int(run["seed"])
-                own = updates[updates["seed"] == seed]
-                far, exact = _distance(own, times)
                 lines = "\n".join(data.logs.get(str(run["run_id"]), "").splitlines()[-_LOG_LINES:])
+                distance, exact = far.get(seed, ((), True))
                 runs.append(
                     {
                         "id": str(run["run_id"]),
@@ -44,9 +47,9 @@ def embedded(data: ReportData) -> str:
                         "return": _short(run["return"]),
                         "success": _short(run["success"]),
                         "steps": _short(run["steps_to_threshold"]),
-                        "updates": len(own),
+                        "updates": int(counts.get(seed, 0)),
                         "curve": [_short(v) for v in curves.get(seed, ())],
-                        "far": [_short(v) for v in far],
+                        "far": [_short(v) for v in distance],
                         **({} if exact else {"wasserstein": True}),
                         **({"log": logs.setdefault(lines, len(logs))} if lines else {}),
                     }
@@ -58,6 +61,8 @@ def embedded(data: ReportData) -> str:
         "grid": list(data.study.evaluation_steps()),
         "budget": data.study.budget,
         "search": data.by_search,
+        "score": data.score_word.removeprefix("mean "),
+        **({"foreign": True} if data.foreign else {}),
         "runs": runs,
         "logs": list(logs),
     }
@@ -66,12 +71,16 @@ def embedded(data: ReportData) -> str:
     return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
-def _distance(updates: pd.DataFrame, times: FloatArray) -> tuple[list[float], bool]:
-    """Returns how far a run was from the target over time, and whether that is a KL."""
+def _distances(updates: pd.DataFrame, times: FloatArray) -> dict[int, tuple[Sequence[float], bool]]:
+    """Returns how far each run was from the target over time, and whether that is a KL, by seed."""
+    # Every curriculum has the distance; runs from before it have the KL.
+    found: dict[int, tuple[Sequence[float], bool]] = {}
     for column in ("kl_target_forward", "sliced_wasserstein"):
-        if column in updates and len(found := at_times(updates, column, times)):
-            return found[0].tolist(), column.startswith("kl")
-    return [], True
+        if column in updates:
+            exact = column.startswith("kl")
+            seeds, values = at_times(updates, column, times)
+            found |= {s: (v, exact) for s, v in zip(seeds, values.tolist(), strict=True)}
+    return found
 
 
 def _short(value: Any) -> float | None:

@@ -113,7 +113,7 @@ def _lines(block: doc.Block) -> Iterator[str]:
                 yield f"{len(table.rows)} rows in [{file}]({file})"
             else:
                 yield table.markdown()
-            for text in (table.caption, table.notes):
+            for text in (table.caption if table.folded else table.said, table.notes):
                 if text:
                     yield from ("", escape_markdown(text))
         case doc.Figures(figures):

@@ -7,6 +7,7 @@ import io
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -50,7 +51,7 @@ def counts(*keys: str) -> list[Column]:
 
 
 # The columns that say which cell of the study a row is about.
-CELL = (Column("setup", "setup"), Column("method", "curriculum", kind="method"))
+CELL = (Column("setup", "setup"), Column("method", "method", kind="method"))
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,10 @@ class TableCell:
     text: str
     sort: str
     column: Column
+
+
+# More rows are not read but searched, in the CSV file; a page with all of them opens slowly.
+MOST_ROWS = 2_000
 
 
 @dataclass(frozen=True)
@@ -87,6 +92,20 @@ class Table:
     optional: Sequence[str] = ()
     notes: str = ""
 
+    @cached_property
+    def listed(self) -> Sequence[Mapping[str, Any]]:
+        """The rows that are shown: of very many only those that the page knows, or the first."""
+        if len(self.rows) <= MOST_ROWS:
+            return self.rows
+        return [row for row in self.rows if row.get("unit") is not None] or self.rows[:MOST_ROWS]
+
+    @property
+    def said(self) -> str:
+        """The caption, and how many rows are not shown."""
+        if len(self.listed) == len(self.rows):
+            return self.caption
+        return f"{self.caption} {len(self.listed)} of {len(self.rows)} rows; the CSV file has all."
+
     @property
     def kept(self) -> list[Column]:
         """The columns without those optional ones that no row fills."""
@@ -104,17 +123,17 @@ class Table:
         columns = self.visible
         return [
             [TableCell(shown(c, row.get(c.key)), _sort_key(row.get(c.key)), c) for c in columns]
-            for row in self.rows
+            for row in self.listed
         ]
 
     def row_methods(self, place: int) -> list[str]:
         """Returns the methods that a row is about."""
         keys = [column.key for column in self.columns if column.kind == "method"]
-        return [str(self.rows[place].get(key)) for key in keys]
+        return [str(self.listed[place].get(key)) for key in keys]
 
     def row_unit(self, place: int) -> int | None:
         """Returns the number by which the page knows a row's run, if it is one."""
-        return self.rows[place].get("unit")
+        return self.listed[place].get("unit")
 
     def write(self, folder: Path) -> None:
         """Writes the CSV and LaTeX files."""

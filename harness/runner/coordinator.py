@@ -132,10 +132,12 @@ class Coordinator:
             self.display.say("Stopping at the next checkpoint; Ctrl-C again stops at once.")
 
     def _hand_out(self) -> None:
-        while not self._stopping and self._queue and len(self._active) < self.executor.slots:
-            # Longest first, by what is known by now about the speed of each kind of cell.
-            self._queue.sort(key=lambda batch: cost(batch, self._rate(batch)))
-            held, stale = self._leases.split()
+        if self._stopping or not self._queue or len(self._active) >= self.executor.slots:
+            return
+        # Longest first, by what is known by now about the speed of each kind of cell.
+        self._queue.sort(key=lambda batch: cost(batch, self._rate(batch)))
+        held, stale = self._leases.split()
+        while self._queue and len(self._active) < self.executor.slots:
             if batch := self._free_part(self._queue.pop(), held):
                 self._submit(batch, stale)
 

@@ -173,5 +173,6 @@ def look(store: RunStore, manifest: Manifest) -> tuple[Snapshot, dict[str, str]]
         for run_id, holder in Leases(store.root).live().items()
         if time.time() - holder.beat < max(EXPIRY, MISSED_BEATS * holder.facts.heartbeat)
     }
-    rest = [e.run_id for e in manifest.current() if e.run_id not in statuses.keys() | live.keys()]
+    known = statuses.keys() | live.keys()
+    rest = [entry.run_id for entry in manifest.current() if entry.run_id not in known]
     return take(manifest, statuses, live, read_saved(store, rest)), bad

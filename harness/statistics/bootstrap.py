@@ -19,8 +19,17 @@ from pacebench.harness.statistics import estimands
 from pacebench.harness.statistics.scores import FloatArray
 
 Indices = np.ndarray[tuple[int, int, int], np.dtype[np.int64]]
-Counts = np.ndarray[tuple[int, int], np.dtype[np.int64]]
+Counts = np.ndarray[tuple[int, ...], np.dtype[np.integer]]
 _BLOCK = 1 << 18  # drawn runs per block: the block's arrays stay in the cache
+MANY_RUNS = 200
+_LEAST = 2_000  # draws that a quantile in the tails needs
+
+
+def enough(usual: int, runs: int, least: int = _LEAST) -> int:
+    """Returns how many draws to make: fewer of many runs, because each takes longer."""
+    if runs <= MANY_RUNS:
+        return usual
+    return min(usual, max(least, usual * MANY_RUNS // (5 * runs)))
 
 
 def draws(runs: int, tasks: int, resamples: int, rng: np.random.Generator) -> Iterator[Indices]:
@@ -28,14 +37,6 @@ def draws(runs: int, tasks: int, resamples: int, rng: np.random.Generator) -> It
     rows = max(1, _BLOCK // (runs * tasks))
     for start in range(0, resamples, rows):
         yield rng.integers(runs, size=(min(rows, resamples - start), runs, tasks))
-
-
-def pair_draws(
-    x: FloatArray, y: FloatArray, resamples: int, rng: np.random.Generator
-) -> tuple[Indices, Indices]:
-    """Returns run indices (resamples, runs, tasks): all of the one method, then of the other."""
-    first, second = (rng.integers(len(v), size=(resamples, *v.shape)) for v in (x, y))
-    return first, second
 
 
 def resample(
@@ -82,7 +83,7 @@ def resample_pair(
     """Returns the difference of means and P(x beats y) on resamples of both methods' runs.
 
     Both are averages over pairs of runs, so how often each run was drawn is all that is needed. The
-    draws are those of `pair_draws`.
+    draws are those of `rng.integers(runs, size=(resamples, runs, tasks))`, of `x` and then of `y`.
 
     Args:
         x: Scores of the one, runs × tasks.
@@ -92,17 +93,35 @@ def resample_pair(
     """
     tasks = x.shape[1]
     difference, improvement = np.zeros(resamples), np.zeros(resamples)
-    drawn = pair_draws(x, y, resamples, rng)
+    # All of the one are drawn before the other's. Counts take a quarter of what the draws would.
+    first, second = (_task_counts(values, resamples, rng) for values in (x, y))
     for task in range(tasks):
         a, b = x[:, task], y[:, task]
-        first, second = (
-            _counts(indices[:, :, task], v.size) / v.size
-            for v, indices in zip((a, b), drawn, strict=True)
-        )
-        wins = (a[:, None] > b) + 0.5 * (a[:, None] == b)
-        difference += (first @ a - second @ b) / tasks
-        improvement += ((first @ wins) * second).sum(axis=1) / tasks
+        order = np.argsort(b, kind="stable")
+        # Run i of the one beats whatever of the other ranks below it, and half beats its equals.
+        below, equal = (np.searchsorted(b[order], a, side) for side in ("left", "right"))
+        rows = max(1, _BLOCK // (a.size + b.size))
+        for start in range(0, resamples, rows):
+            block = slice(start, start + rows)
+            m, n = first[task, block].astype(np.int64), second[task, block].astype(np.int64)
+            ranked = np.zeros((len(n), b.size + 1), dtype=np.int64)
+            np.cumsum(n[:, order], axis=1, out=ranked[:, 1:])
+            wins = (m * (ranked[:, below] + ranked[:, equal])).sum(axis=1)
+            improvement[block] += wins / (2 * a.size * b.size * tasks)
+            difference[block] += (m @ a / a.size - n @ b / b.size) / tasks
     return {"difference": difference, "improvement": improvement}
+
+
+def _task_counts(values: FloatArray, resamples: int, rng: np.random.Generator) -> Counts:
+    """Returns how often each run is in each resample, (tasks, resamples, runs)."""
+    runs, tasks = values.shape
+    found = np.empty((tasks, resamples, runs), dtype=np.uint16)
+    start = 0
+    for indices in draws(runs, tasks, resamples, rng):
+        for task in range(tasks):
+            found[task, start : start + len(indices)] = _counts(indices[:, :, task], runs)
+        start += len(indices)
+    return found
 
 
 def _counts(drawn: Counts, bins: int) -> Counts:

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import stats
 
 from pacebench.harness.errors import UserError
+from pacebench.harness.statistics.bootstrap import MANY_RUNS
 from pacebench.harness.statistics.interval import Coverage
 from pacebench.harness.statistics.profiles import Band
 from pacebench.harness.statistics.scores import FloatArray
@@ -38,17 +39,39 @@ def max_t_quantile(
     # Only the correlation over steps matters, so runs beyond the number of steps are compressed.
     factor = np.linalg.qr(residuals, mode="r") * np.sqrt(1 - share)
     largest = np.empty(draws)
-    block = max(1, _BLOCK // (runs * steps))
+    many = runs > max(MANY_RUNS, steps)
+    block = max(1, _BLOCK // (steps * (steps if many else runs)))
     for start in range(0, draws, block):
         count = min(block, draws - start)
-        process = rng.standard_normal((count, runs, len(factor))) @ factor
-        process += np.sqrt(share) * rng.standard_normal(process.shape)
-        error = process.std(axis=1, ddof=1) / np.sqrt(runs)
-        largest[start : start + count] = np.abs(process.mean(axis=1) / error).max(axis=1)
+        if many:
+            t = _t_of_many(factor.T @ factor + share * np.eye(steps), runs, count, rng)
+        else:
+            process = rng.standard_normal((count, runs, len(factor))) @ factor
+            process += np.sqrt(share) * rng.standard_normal(process.shape)
+            t = process.mean(axis=1) / (process.std(axis=1, ddof=1) / np.sqrt(runs))
+        largest[start : start + count] = np.abs(t).max(axis=1)
     tail = (1 - level) / 2
     single = stats.t.isf(tail, runs - 1)
     bonferroni = stats.t.isf(tail / steps, runs - 1)
     return float(np.clip(np.quantile(largest, level), single, bonferroni))
+
+
+def _t_of_many(
+    covariance: FloatArray, runs: int, draws: int, rng: np.random.Generator
+) -> FloatArray:
+    """Draws t statistics (draws, steps) of normal runs without drawing the runs.
+
+    Their mean is normal, and their scatter matrix is Wishart's, drawn by its Bartlett factor: the
+    same distribution, at a cost that does not grow with the runs.
+    """
+    steps = len(covariance)
+    root = np.linalg.cholesky(covariance)
+    mean = rng.standard_normal((draws, steps)) @ root.T
+    bartlett = np.tril(rng.standard_normal((draws, steps, steps)), -1)
+    freedom = runs - 1 - np.arange(steps)
+    bartlett[:, np.arange(steps), np.arange(steps)] = np.sqrt(rng.chisquare(freedom, mean.shape))
+    variance = ((root @ bartlett) ** 2).sum(axis=2) / (runs - 1)
+    return np.asarray(mean / np.sqrt(variance))
 
 
 def learning_curve(

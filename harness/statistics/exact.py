@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pacebench.harness.errors import UserError
+from pacebench.harness.statistics import bootstrap
 from pacebench.harness.statistics.scores import FloatArray
 
 ALL_PERMUTATIONS_UP_TO = 12  # runs of each method
@@ -36,7 +37,7 @@ def permutation_p_value(
         x: Scores of the one method.
         y: Scores of the other.
         rng: Source of the permutations, where they are drawn.
-        draws: How many are drawn.
+        draws: How many are drawn; of many runs fewer.
 
     Raises:
         UserError: If a method has no run, or a score is not finite.
@@ -54,7 +55,7 @@ def permutation_p_value(
         return 1.0
     if max(first.size, second.size) <= ALL_PERMUTATIONS_UP_TO:
         return _count_extreme(pooled, first.size, reached) / math.comb(pooled.size, first.size)
-    extreme = 0
+    extreme, draws = 0, bootstrap.enough(draws, first.size, least=20_000)
     rows = max(1, _BLOCK // pooled.size)
     for start in range(0, draws, rows):
         copies = np.tile(pooled, (min(rows, draws - start), 1))

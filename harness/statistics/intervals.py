@@ -89,6 +89,7 @@ def bounded_mean(
     draws: int = 10_000,
 ) -> Interval:
     """Returns the Learned-Miller–Thomas interval of the mean of bounded scores."""
+    draws = bootstrap.enough(draws, scores.runs)
     uniforms = bounded.uniform_order_statistics(scores.runs, len(scores.tasks), draws, rng)
     low, high = bounded.learned_miller_thomas(scores.matrix, *bounds, level, uniforms)
     shape = coverage.classify(scores.matrix, bounds)
@@ -146,6 +147,7 @@ def percentile_pair(
         "improvement": rliable_adapter.improvement(x, y),
     }
     found = {}
+    resamples = bootstrap.enough(resamples, fewer.runs)
     for name, distribution in bootstrap.resample_pair(x, y, resamples, rng).items():
         ends = bootstrap.quantiles(distribution, bootstrap.percentile_tail(level))
         # Where runs do not overlap every resample wins all pairs, up to rounding: no width.

@@ -89,7 +89,7 @@ def is_machine_error(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in _MACHINE_ERRORS | _OUT_OF_SPACE
 
 
-def sha256(data: bytes) -> str:
+def sha256(data: bytes | memoryview) -> str:
     """Returns the hexadecimal SHA-256 of `data`."""
     return hashlib.sha256(data).hexdigest()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import re
 from collections.abc import Callable
@@ -36,6 +37,7 @@ from pacebench.harness.store.reading import (
 )
 from pacebench.harness.store.study_files import RECORD
 from pacebench.harness.store.tables import (
+    diagnostics_table,
     evaluations_table,
     from_parquet,
     to_parquet,
@@ -46,6 +48,7 @@ from pacebench.harness.study.specs import PlannedRun, canonical_json, digest
 FORMAT = 1
 LOG = "log.txt"
 POLICY = "policy.safetensors"
+DIAGNOSTICS = "diagnostics.parquet"
 # Stands in the place of the record's own checksum while that is computed.
 _BLANK = "0" * 64
 # What differs between two executions of the same program; every other key must be equal.
@@ -101,7 +104,13 @@ class _Record(_Lenient):
     env_steps: Annotated[int, Field(ge=0)]
     # Only names that we write: a record must not lead a reader to a file elsewhere.
     files: dict[
-        Literal["evaluations.parquet", "updates.parquet", "timings.parquet", "policy.safetensors"],
+        Literal[
+            "evaluations.parquet",
+            "updates.parquet",
+            "timings.parquet",
+            "diagnostics.parquet",
+            "policy.safetensors",
+        ],
         _File,
     ]
     timings: dict[str, float]
@@ -182,6 +191,8 @@ def _contents(result: RunResult) -> dict[str, bytes]:
         tables["evaluations.parquet"] = evaluations_table(result.evaluations)
     if result.updates:
         tables["updates.parquet"], tables["timings.parquet"] = updates_tables(result.updates)
+    if result.diagnostics:
+        tables[DIAGNOSTICS] = diagnostics_table(result.diagnostics)
     contents = {name: to_parquet(table) for name, table in tables.items() if table.num_rows}
     if result.policy:
         contents[POLICY] = save_arrays(result.policy)
@@ -206,17 +217,35 @@ def read_run(
         BadRunError: Something is torn, corrupted or from elsewhere.
         NewerFormatError: A newer version made it.
     """
+    record = read_record(read, run_id)
+    if record is None:
+        return None
+    decoded = read_tables(read, record) if files else {}
+    return StoredRun(record["run_id"], record, decoded if tables else {})
+
+
+def read_record(read: Reader, run_id: str) -> dict[str, Any] | None:
+    """Returns the verified `run.json` of a run, or None where it did not finish; see `read_run`."""
     try:
         text = read(RECORD)
     except FileNotFoundError:
         return None
     except (BadFileError, OSError) as error:
         raise BadRunError(f"{RECORD} {_said(error)}") from error
-    record = _parse(text, run_id)
+    return _parse(text, run_id)
+
+
+def read_tables(read: Reader, record: dict[str, Any]) -> dict[str, pa.Table]:
+    """Verifies the files that a record vouches for and returns the Parquet ones decoded.
+
+    Raises:
+        BadRunError: One is missing, torn, corrupted or from elsewhere.
+    """
     decoded: dict[str, pa.Table] = {}
-    for name, facts in record["files"].items() if files else ():
+    for name, facts in record["files"].items():
         data = _read_verified(read, name, facts)
-        if data is not None and name.endswith(".parquet"):
+        # Diagnostics are for looking into one run: nobody who reads many waits for them.
+        if data is not None and name.endswith(".parquet") and name != DIAGNOSTICS:
             try:
                 decoded[name] = from_parquet(data, name)
             except (pa.ArrowException, OSError, ValueError, LookupError) as error:
@@ -225,7 +254,7 @@ def read_run(
                 _check_dimensions(decoded[name], record["run"])
     if len({decoded[name].num_rows for name in UPDATE_FILES if name in decoded}) > 1:
         raise BadRunError("updates.parquet and timings.parquet are of different lengths")
-    return StoredRun(record["run_id"], record, decoded if tables else {})
+    return decoded
 
 
 def _check_dimensions(updates: pa.Table, run: dict[str, Any]) -> None:
@@ -237,9 +266,15 @@ def _check_dimensions(updates: pa.Table, run: dict[str, Any]) -> None:
     }
     # A setup that is not installed here may have any.
     with contextlib.suppress(LookupError, TypeError):
-        lengths.add(envs.setup(str(run["cell"]["setup"])).dim)
+        lengths.add(_dimension(str(run["cell"]["setup"])))
     if len(lengths) > 1 or None in lengths:
         raise BadRunError("updates.parquet has contexts of other dimensions than the setup")
+
+
+@functools.cache
+def _dimension(setup: str) -> int:
+    # Kept: looking up a setup looks for its anchors too, which takes longer than reading a run.
+    return envs.setup(setup).dim
 
 
 def _parse(text: bytes, run_id: str) -> dict[str, Any]:

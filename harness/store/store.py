@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
@@ -19,6 +20,7 @@ from safetensors.numpy import load as load_arrays
 from pacebench.harness.errors import UserError
 from pacebench.harness.records import RunResult, Status
 from pacebench.harness.store import manifest as manifests
+from pacebench.harness.store.cache import TableCache
 from pacebench.harness.store.checkpoints import NAME as CHECKPOINT
 from pacebench.harness.store.files import (
     lock,
@@ -31,8 +33,19 @@ from pacebench.harness.store.files import (
 from pacebench.harness.store.ledger import Ledger
 from pacebench.harness.store.manifest import Manifest
 from pacebench.harness.store.reading import BadFileError, open_file
-from pacebench.harness.store.runs import LOG, POLICY, BadRunError, StoredRun, read_run, write_run
+from pacebench.harness.store.runs import (
+    DIAGNOSTICS,
+    LOG,
+    POLICY,
+    BadRunError,
+    StoredRun,
+    read_record,
+    read_run,
+    read_tables,
+    write_run,
+)
 from pacebench.harness.store.study_files import RECORD, StudyFiles
+from pacebench.harness.store.tables import from_parquet
 from pacebench.harness.study.specs import PlannedRun
 
 # What may be taken over from another study: outcomes that a run would have again.
@@ -133,17 +146,36 @@ class RunStore:
         """
         good: dict[str, StoredRun] = {}
         bad: dict[str, str] = {}
-
+        cache = TableCache(self.root) if tables else None
         # One after the other: threads would spend more on the interpreter's lock than they save.
         for run_id in dict.fromkeys(run_ids):
             try:
-                run = self.read(run_id, tables=tables)
+                run = self.read(run_id) if cache is None else self._read_tables(run_id, cache)
             except BadRunError as error:
                 bad[run_id] = str(error)
                 continue
             if run is not None:
                 good[run_id] = run
+        if cache is not None:
+            cache.tidy()
         return good, bad
+
+    def _read_tables(self, run_id: str, cache: TableCache) -> StoredRun | None:
+        """Reads a run with its tables, and decodes only what was not decoded before."""
+
+        def read(name: str) -> bytes:
+            return self.files.read(f"runs/{run_id}/{name}")
+
+        record = read_record(read, run_id)
+        if record is None:
+            return None
+        # Taken before the files are read: what is written meanwhile is newer.
+        stamps = [self.files.stamp(f"runs/{run_id}/{name}") for name in record["files"]]
+        tables = cache.get(record["checksum"], stamps)
+        if tables is None:
+            tables = read_tables(read, record)
+            cache.add(record["checksum"], stamps, tables)
+        return StoredRun(run_id, record, tables)
 
     def write(self, run: PlannedRun, result: RunResult, execution: dict[str, Any]) -> None:
         """Writes a finished run; see `write_run`."""
@@ -164,6 +196,20 @@ class RunStore:
         except SafetensorError as error:
             raise BadRunError(f"{POLICY} is no policy of ours: {error}") from None
         return found
+
+    def diagnostics(self, run_id: str) -> pa.Table | None:
+        """Returns what the learner of a verified run told of its updates, if it told anything.
+
+        Raises:
+            BadRunError: Something about the run is torn, corrupted or from elsewhere.
+        """
+        run = self.read(run_id)
+        if run is None or DIAGNOSTICS not in run.record["files"]:
+            return None
+        try:
+            return from_parquet(self.files.read(f"runs/{run_id}/{DIAGNOSTICS}"), DIAGNOSTICS)
+        except (pa.ArrowException, OSError, ValueError, LookupError) as error:
+            raise BadRunError(f"{DIAGNOSTICS} is no table of ours: {error}") from None
 
     def set_aside(self, run_id: str, reason: str) -> Path | None:
         """Moves a bad run out of the way, into `quarantine/`, and notes it in the ledger.
@@ -231,12 +277,13 @@ class RunStore:
                 continue  # Its own study will deal with it; this one does not touch it.
             if found is None or found.status not in _SHARED:
                 continue
-            self._copy(other, found)
+            self.copy(other, found)
             self.ledger.append("share", run=run_id, source=other.root.name)
             return Shared(other.root.name, found)
         return None
 
-    def _copy(self, source: RunStore, found: StoredRun) -> None:
+    def copy(self, source: RunStore, found: StoredRun) -> None:
+        """Takes over a verified run of another store."""
         # Copies, not links: a file damaged here must not be damaged there.
         prefix = f"runs/{found.run_id}"
         names = [n for n in (*found.record["files"], LOG) if source.files.exists(f"{prefix}/{n}")]

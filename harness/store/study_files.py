@@ -39,7 +39,7 @@ _LARGEST = 64 * 2**30
 # What `pack` writes, and so all that an archive of ours may hold.
 _PACKED = re.compile(
     r"(manifest\.json|plan\.json|ledger\.jsonl|runs/[0-9a-f]{1,64}/"
-    r"(run\.json|(evaluations|updates|timings)\.parquet|policy\.safetensors|log\.txt))"
+    r"(run\.json|(evaluations|updates|timings|diagnostics)\.parquet|policy\.safetensors|log\.txt))"
 )
 # What the standard library raises on a damaged archive.
 _DAMAGED = (
@@ -158,6 +158,15 @@ class StudyFiles:
     def exists(self, name: str) -> bool:
         """Says whether there is such a file, readable or not."""
         return name in self.packed or os.path.lexists(f"{self.folder}/{name}")
+
+    def stamp(self, name: str) -> list[int]:
+        """Returns size and time of a file, which change when it is written to."""
+        for path in (f"{self.folder}/{name}", self.archive if name in self.packed else None):
+            if path is not None:
+                with contextlib.suppress(OSError):
+                    found = os.lstat(path)
+                    return [found.st_size, found.st_mtime_ns]
+        return []
 
     def run_ids(self) -> set[str]:
         """Returns the ids of the runs that have a record, which is not verified."""

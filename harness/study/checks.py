@@ -95,7 +95,7 @@ def check_parts(parts: Mapping[str, Any]) -> list[Finding]:
         findings += _critic(tasks)
     if "statistics" in parts and None not in entries:
         labels = [entry.shown for entry in entries if entry is not None]
-        findings += _statistics(parts["statistics"], labels)
+        findings += _statistics(parts["statistics"], labels, setups)
         if parts.get("tuning") is not None:
             known = [entry for entry in entries if entry is not None]
             findings += _tuning(parts["tuning"], known, parts.get("budget"))
@@ -256,20 +256,32 @@ def _critic(setups: Sequence[envs.Setup]) -> Iterator[Finding]:
             )
 
 
-def _statistics(statistics: Statistics, labels: Sequence[str]) -> Iterator[Finding]:
+def _statistics(
+    statistics: Statistics, labels: Sequence[str], setups: Sequence[str]
+) -> Iterator[Finding]:
     here: KeyPath = ("statistics",)
     known = ", ".join(labels)
     if statistics.control is not None and statistics.control not in labels:
         yield Finding(
             (*here, "control"), f"'{statistics.control}' is not in the study; it has: {known}."
         )
+    for pool, members in statistics.pools.items():
+        place = (*here, "pools", pool)
+        if pool in labels:
+            yield Finding(place, "is the label of a curriculum; choose another name.")
+        for label in sorted({*members} - {*labels}):
+            yield Finding(place, f"'{label}' is not in the study ({known}).")
     if not isinstance(statistics.comparisons, str):
         for i, declared in enumerate(statistics.comparisons):
             for label in declared.pair:
-                if label not in labels:
+                if label not in (*labels, *statistics.pools):
                     yield Finding(
                         (*here, "comparisons", i), f"'{label}' is not in the study ({known})."
                     )
+            for name in declared.setups:
+                if name not in setups:
+                    text = f"'{name}' is not among the study's setups; remove it."
+                    yield Finding((*here, "comparisons", i, "setups"), text)
             if declared.pair[0] == declared.pair[1]:
                 yield Finding((*here, "comparisons", i), "compares a curriculum with itself.")
 

@@ -218,6 +218,15 @@ class Comparison(Frozen):
     weight: float = Field(
         1.0, ge=0, le=1e6, description="Its share of alpha; 0 makes it exploratory."
     )
+    setups: tuple[str, ...] = Field(
+        (),
+        description="Where it has that share (default: on every setup); exploratory elsewhere.",
+        exclude_if=lambda setups: not setups,  # plans from before it say nothing of it
+    )
+
+    def asked_on(self, scope: str) -> bool:
+        """Says whether it is a question on a setup, or on `suite`, rather than exploratory."""
+        return self.weight > 0 and (not self.setups or scope in self.setups)
 
 
 def _weighted(value: Any) -> Any:
@@ -239,7 +248,14 @@ class Statistics(Frozen):
         | tuple[Annotated[Comparison, BeforeValidator(_weighted)], ...]
     ) = Field(
         "vs-control",
-        description="The questions that share alpha: pairs [a, b], or {pair: [a, b], weight: 2}.",
+        description="The questions that share alpha: pairs [a, b], or {pair: [a, b], weight: 2, "
+        "setups: […]}.",
+    )
+    pools: dict[Label, Annotated[tuple[Label, ...], Field(min_length=2)]] = Field(
+        default_factory=dict,
+        description="Means of several labels, seed by seed, that comparisons may name: the mean of "
+        "[a1, b0] minus that of [a0, b1] is half the interaction of a 2 × 2 design.",
+        exclude_if=lambda pools: not pools,  # plans from before it say nothing of it
     )
     smallest_effect: Positive = Field(
         0.05,
@@ -363,6 +379,15 @@ class Study(Frozen):
     def labels(self) -> tuple[str, ...]:
         """The curricula as reports call them."""
         return tuple(entry.shown for entry in self.curricula)
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """What comparisons may name: the labels, then the pools of them."""
+        return (*self.labels, *self.statistics.pools)
+
+    def members(self, name: str) -> tuple[str, ...]:
+        """Returns the labels behind what a comparison names."""
+        return self.statistics.pools.get(name, (name,))
 
     def learner_of(self, entry: CurriculumEntry) -> LearnerEntry:
         """Returns the learner that a method is trained with."""

@@ -54,6 +54,7 @@ class BatchedPPO:
         self._noise = np.zeros((steps, self.count, n, width), np.float32)
         self._rewards = np.zeros((steps, self.count, n), np.float32)
         self._done = np.zeros((steps, self.count, n), dtype=np.bool_)
+        self._learned = np.ones((self.count, n, steps), dtype=np.bool_)
 
     def iterate(self, envs: RolloutEnvs, clock: Clock) -> None:
         """Collects `n_steps` in every copy and updates the policies once."""
@@ -78,6 +79,8 @@ class BatchedPPO:
         if envs.restarted:
             self.normaliser.restart(envs.restarted, envs.obs[envs.restarted])
             envs.restarted = []
+        selective = envs.learned is not None
+        self._rollout.learned = self._learned.reshape(self.count, -1) if selective else None
         self._head.begin(self._noise)
         scale_obs = self.normaliser.scale_obs
         obs = scale_obs(envs.obs)
@@ -94,6 +97,8 @@ class BatchedPPO:
             now = self._packed[:, :, t]
             now[..., :d] = obs
             now[..., d : d + a] = action
+            if envs.learned is not None:
+                self._learned[:, :, t] = envs.learned
             step = envs.step(self._head.for_env(action))
             self.normaliser.observe(step.obs)
             obs = scale_obs(step.obs)
@@ -136,6 +141,18 @@ class BatchedPPO:
     def act(self, obs: Floats, noise: Floats) -> NDArray[Any]:
         """Returns actions (S, M, …) inside the action space."""
         return self._head.act(self._policy.actor(self.normaliser.scale_obs(obs)), noise)
+
+    def diagnostics(self, agent: int) -> dict[str, float]:
+        """Returns what is known of the agent's last update."""
+        told = {name: float(column[agent]) for name, column in self.updater.told().items()}
+        returns, values = (
+            self._rollout.packed[agent, :, self._rollout.returns + i] for i in range(2)
+        )
+        # An agent about to be taken out may have numbers whose squares overflow.
+        with np.errstate(over="ignore", invalid="ignore"):
+            spread, rest = float(returns.var()), float((returns - values).var())
+        told["explained_variance"] = 1.0 - rest / spread if spread else float("nan")
+        return told
 
     def values(self, agent: int, obs: Floats) -> Floats:
         """Returns the critic's values (M,), on the scale of the environment's rewards."""

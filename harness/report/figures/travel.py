@@ -19,8 +19,8 @@ _POINTS = 60  # of a curve: more cannot be seen
 
 # Column, what it is, and the title of its figure.
 DISTANCES = (
-    ("kl_target_forward", "KL(target ‖ sampled), nats", "KL to the target"),
     ("sliced_wasserstein", "sliced Wasserstein distance to the target", "Distance to the target"),
+    ("kl_target_forward", "KL(target ‖ sampled), nats", "KL to the target"),
 )
 # The page shows it where scripts run.
 SLIDER = (
@@ -127,8 +127,9 @@ def step_figure(data: ReportData, setup: str, updates: pd.DataFrame) -> Figure |
     top = max(1.25, 1.05 * float(paced["ratio"].max()))
     y = Axis.over([], "KL(new ‖ old) / ε", limits=(0.0, top), count=3)
     caption = (
-        "Exact KL(p_new‖p_old) of each update divided by its ε, median and 5th to 95th percentile "
-        "over runs. Updates above the dashed line moved further than ε."
+        "KL(p_new‖p_old) of each update divided by its ε, median and 5th to 95th percentile over "
+        "runs; exact unless a panel says estimated. Updates above the dashed line moved further "
+        "than ε."
     )
     name, title = f"kl-step-{setup}", "Size of the steps against ε"
     return _over_time(data, setup, paced, "ratio", name, title, y, caption, ((1.0, "ε"),))
@@ -148,7 +149,7 @@ def _over_time(
     grid = np.linspace(0, data.study.budget, _POINTS + 1)
     panels = []
     for label, style in data.styles.items():
-        runs = at_times(of_cell(updates, setup, label), column, grid)
+        _, runs = at_times(of_cell(updates, setup, label), column, grid)
         if not len(runs):
             continue
         with warnings.catch_warnings():
@@ -167,20 +168,34 @@ def _over_time(
 
 def _estimated(updates: pd.DataFrame, setup: str, label: str, column: str) -> str:
     """Returns the word for a KL that has no formula and was estimated from samples."""
-    if column == "sliced_wasserstein" or "kl_estimated" not in updates:
+    if column == "sliced_wasserstein":
         return ""
-    guessed = of_cell(updates, setup, label)["kl_estimated"].fillna(False).astype(bool)
-    return ", estimated" if guessed.any() else ""
+    return ", estimated" if is_estimated(of_cell(updates, setup, label)).any() else ""
 
 
-def at_times(updates: pd.DataFrame, column: str, grid: FloatArray) -> FloatArray:
-    """Returns a column of every run at fixed times, (runs, times); NaN before its first value."""
-    found = []
-    for _, run in updates.groupby("seed", observed=True, sort=True):
-        finite = run[np.isfinite(run[column].astype(float))]
-        if len(finite):
-            # The last value at or before each time; none before the first.
-            at = np.searchsorted(finite["env_steps"].to_numpy(np.float64), grid, "right") - 1
-            values = finite[column].to_numpy(dtype=np.float64)[at]
-            found.append(np.where(at < 0, np.nan, values))
-    return np.array(found)
+def is_estimated(updates: pd.DataFrame) -> pd.Series:
+    """Says of each update whether its KL was estimated from samples."""
+    if "kl_estimated" not in updates:
+        return pd.Series(False, index=updates.index)
+    return updates["kl_estimated"].astype("boolean").fillna(False).astype(bool)
+
+
+def at_times(updates: pd.DataFrame, column: str, grid: FloatArray) -> tuple[list[int], FloatArray]:
+    """Returns seeds, and a column of each at fixed times, (seeds, times); NaN before its first.
+
+    Runs of which no value is known are left out.
+    """
+    values = updates[column].to_numpy(dtype=np.float64, na_value=np.nan)
+    there = np.flatnonzero(np.isfinite(values))
+    seeds, run = np.unique(updates["seed"].to_numpy()[there], return_inverse=True)
+    order = np.argsort(run, kind="stable")
+    there, run = there[order], run[order]
+    steps = updates["env_steps"].to_numpy(dtype=np.float64)[there]
+    # One search for all runs: the times of each are moved past those of the run before.
+    apart = max(float(grid.max()), float(steps.max(initial=0.0))) + 1
+    begins = np.searchsorted(run, np.arange(len(seeds)))
+    asked = apart * np.arange(len(seeds))[:, None] + grid
+    # The last value at or before each time; none before the first.
+    at = np.searchsorted(apart * run + steps, asked, "right") - 1
+    known = values[there][at] if len(there) else np.empty(asked.shape)
+    return seeds.tolist(), np.where(at < begins[:, None], np.nan, known)

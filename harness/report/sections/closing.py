@@ -35,7 +35,7 @@ LEAST_CONTEXTS = 100
 
 _RUN = (
     Column("setup", "setup"),
-    Column("label", "curriculum", kind="method"),
+    Column("label", "method", kind="method"),
     *counts("seed"),
     Column("status", "status"),
     Column("how", "scored as"),

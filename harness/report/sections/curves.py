@@ -54,7 +54,7 @@ def _curves(data: ReportData, setup: str) -> Figure | None:
             centre, band = found.centre, (x, found.low, found.high)
             captions.append(found.caption)
         runs = [
-            Line(x, row, "run", unit=data.units[label, setup, seed])
+            Line(x, row, "run", unit=data.units.get((label, setup, seed)))
             for seed, row in zip(seeds[:MOST_RUNS], values, strict=False)
         ]
         lines, note = [*runs, Line(x, centre)], f"n = {len(values)}"
@@ -66,9 +66,14 @@ def _curves(data: ReportData, setup: str) -> Figure | None:
         f"curve-return-{setup}",
         setup,
         "Mean over runs (thick), every run (thin), a simultaneous band (shade), and the means of "
-        "the others in grey. A run that failed goes on at the floor; no curve is cut short.",
+        "the others in grey."
+        + (
+            ""
+            if data.foreign
+            else " A run that failed goes on at the floor; no curve is cut short."
+        ),
         Axis.over([], "environment steps", limits=(0.0, float(data.study.budget)), count=2),
-        Axis.over(drawn, "target return", count=3),
+        Axis.over(drawn, data.score_word.removeprefix("mean "), count=3),
         panels,
         compared=True,
         notes=f"{'; '.join(dict.fromkeys(captions)) or 'Too few runs for a band'}.{data.unknown}",
@@ -107,7 +112,7 @@ def _steps(data: ReportData, setup: str) -> Figure | None:
         found = []
         for run in data.known(setup, label).to_dict("records"):
             reached = float(run["steps_to_threshold"])
-            unit = data.units[label, setup, int(run["seed"])]
+            unit = data.units.get((label, setup, int(run["seed"])))
             there = np.isfinite(reached)
             found.append(Dot(reached if there else budget, unit, "solved" if there else "open"))
         return found

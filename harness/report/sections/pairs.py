@@ -10,7 +10,7 @@ from pacebench.harness.report.answer import SIGNS
 from pacebench.harness.report.tables import Column, interval_cells
 
 PAIR = (
-    Column("method", "curriculum", kind="method"),
+    Column("method", "method", kind="method"),
     Column("control", "compared with", kind="method"),
     Column("setup", "setup"),
 )

@@ -8,12 +8,15 @@ import re
 import shutil
 import subprocess
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from pacebench.harness.analysis.history import History
+from pacebench.harness.report import data as gathered
+from pacebench.harness.report import tables
 from pacebench.harness.report.answer import answer, grid
 from pacebench.harness.report.data import ReportData
 from pacebench.harness.report.document import Claims, Document, Section, Warned
@@ -167,9 +170,36 @@ def test_a_method_shows_the_distances_that_it_has() -> None:
     (row,) = [row for row in table.rows if row["method"] == "spdl"]
     assert row["final_kl"] is None
     assert row["distance"] == 0.5
+    (guessed,) = [row for row in table.rows if row["method"] == "spgl"]
+    assert guessed["estimated"] == "estimated"
+    # One of its steps is twice ε long, which an estimate cannot tell.
+    assert (guessed["violations"], guessed["largest_ratio"]) == (0, 2.0)
+    # The distance that every method has comes first.
+    assert [name.split("-")[0] for name in figures if "target" in name or "sliced" in name] == [
+        "sliced_wasserstein",
+        "kl_target_forward",
+    ]
     run = json.loads(embedded(view))["runs"][view.units["spdl", ONE[0], 0]]
     assert run["wasserstein"]
     assert set(run["far"][1:]) == {0.5}
+
+
+def test_thinned_diagnostics_are_read_where_they_were_recorded() -> None:
+    plan, frames = synthetic.study(setups=ONE, seeds=3), synthetic.frames(setups=ONE, seeds=3)
+    setups = {ONE[0]: synthetic.setup(ONE[0])}
+    order = frames.updates.groupby(["label", "seed"], observed=True).cumcount()
+    frames.updates["sliced_wasserstein"] = order.astype(float)
+    columns = ["kl_step", "kl_target_forward", "kl_target_reverse", "sliced_wasserstein"]
+    last = order.max()
+    expected = frames.updates.loc[order == last - 1].groupby("label", observed=True)[columns]
+    frames.updates.loc[order % 2 == last % 2, columns] = np.nan
+    made = document(report_data(frames, plan, setups), [behaviour.behaviour])
+    (table,) = made.tables()
+    for row in table.rows:
+        median = expected.median().loc[row["method"]]
+        assert row["final_kl"] == median["kl_target_forward"]
+        assert row["distance"] == last - 1
+    assert "estimated" not in [column.key for column in table.kept]
 
 
 def test_a_run_is_behind_every_dot(golden_view: ReportData, golden_document: Document) -> None:
@@ -182,6 +212,27 @@ def test_a_run_is_behind_every_dot(golden_view: ReportData, golden_document: Doc
     assert (known["methods"][run["m"]], known["setups"][run["s"]]) == ("default", "point-mass-1")
     assert len(run["curve"]) == 6
     assert run["updates"] == 24
+
+
+def test_of_very_many_runs_the_page_shows_the_first_and_says_so(
+    golden_view: ReportData, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gathered, "MOST_ROWS", 30)
+    monkeypatch.setattr(gathered, "_LEAST_SINGLE", 5)
+    monkeypatch.setattr(tables, "MOST_ROWS", 30)
+    view = replace(golden_view)  # which has not yet numbered its runs
+    known = json.loads(embedded(view).replace("\\u003c", "<"))
+    assert [run["seed"] for run in known["runs"]] == [*range(5)] * 6
+    made = document(view, [scores.results, curves.learning, closing.accounting])
+    (returns,) = [f for f in made.figures() if f.name == "return-point-mass-1"]
+    assert sorted(int(n) for n in re.findall(r'href="#r(\d+)"', returns.svg)) == [*range(15)]
+    assert returns.caption.endswith("the first 5 seeds are drawn; numbers are of all.")
+    assert "/12" in returns.svg
+    (table,) = [t for t in made.tables() if t.name == "runs"]
+    shown = page(made, view.styles, embedded(view))
+    assert len(table.csv().splitlines()) == 73
+    assert len(re.findall('<tr[^>]* id="r', shown)) == 30
+    assert "30 of 72 rows; the CSV file has all." in shown
 
 
 def test_few_runs_show_points_instead_of_percentile_intervals() -> None:

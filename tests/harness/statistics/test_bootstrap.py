@@ -39,7 +39,7 @@ class _PairBootstrap(library.StratifiedIndependentBootstrap):
         self, a: FloatArray, b: FloatArray, resamples: int, rng: np.random.Generator
     ) -> None:
         super().__init__(a, b)
-        drawn = bootstrap.pair_draws(a, b, resamples, rng)
+        drawn = [rng.integers(len(v), size=(resamples, *v.shape)) for v in (a, b)]
         self._drawn: Iterator[Any] = (i for both in zip(*drawn, strict=True) for i in both)
 
     def _get_indices(
@@ -197,3 +197,19 @@ def test_expanded_tail_of_hesterberg() -> None:
     assert bootstrap.expanded_tail(0.95, 10, 9) == pytest.approx(0.0086, abs=1e-4)
     assert bootstrap.expanded_tail(0.95, 5, 4) == pytest.approx(0.0010, abs=1e-4)
     assert bootstrap.expanded_tail(0.95, 10**6, 10**6) == pytest.approx(0.025, abs=1e-5)
+
+
+def test_pairs_are_counted_by_rank_and_drawn_less_often_of_many_runs() -> None:
+    rng = np.random.default_rng(3)
+    # Ties within and between the methods, and more runs of the one.
+    x, y = rng.integers(6, size=(9, 2)) / 2, rng.integers(6, size=(5, 2)) / 2
+    found = bootstrap.resample_pair(x, y, 50, np.random.default_rng(4))
+    again = np.random.default_rng(4)
+    first, second = (again.integers(len(v), size=(50, *v.shape)) for v in (x, y))
+    for k in range(50):
+        a, b = (np.take_along_axis(v, i[k], axis=0) for v, i in ((x, first), (y, second)))
+        wins = (a[:, None] > b).mean(axis=(0, 1)) + (a[:, None] == b).mean(axis=(0, 1)) / 2
+        assert found["improvement"][k] == pytest.approx(wins.mean())
+        assert found["difference"][k] == pytest.approx(a.mean() - b.mean())
+    assert [bootstrap.enough(50_000, runs) for runs in (200, 250, 6_250)] == [50_000, 8_000, 2_000]
+    assert bootstrap.enough(500, 6_250) == 500

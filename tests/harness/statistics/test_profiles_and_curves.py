@@ -47,6 +47,15 @@ def test_curve_quantile_lies_between_one_point_and_bonferroni() -> None:
     assert max_t_quantile(copies, 0.95, np.random.default_rng(1)) == pytest.approx(2.0, abs=0.35)
 
 
+def test_many_runs_need_not_be_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    walks = np.cumsum(np.random.default_rng(0).normal(size=(220, 6)), axis=1)
+    found = max_t_quantile(walks, 0.95, np.random.default_rng(1))
+    monkeypatch.setattr("pacebench.harness.statistics.curves.MANY_RUNS", len(walks))
+    drawn = max_t_quantile(walks, 0.95, np.random.default_rng(1))
+    assert found == pytest.approx(drawn, abs=0.08)
+    assert found != drawn
+
+
 def test_curve_band_and_its_gaps() -> None:
     rng = np.random.default_rng(0)
     curves = rng.normal(size=(6, 4)).cumsum(axis=1)

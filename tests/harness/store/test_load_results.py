@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from itertools import chain
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -8,8 +9,10 @@ import pytest
 
 from pacebench.harness.errors import UserError
 from pacebench.harness.records import EVALUATION_COLUMNS
+from pacebench.harness.store import runs
 from pacebench.harness.store.load import RUN_COLUMNS, load_results
 from pacebench.harness.store.store import RunStore
+from pacebench.harness.store.tables import from_parquet
 from pacebench.harness.study.specs import PlannedRun
 from tests.harness.runner.plans import plan_cell
 from tests.harness.store.samples import empty_result, sample_result
@@ -106,3 +109,70 @@ def test_a_study_without_results_yet_has_empty_frames(tmp_path):
 def test_no_results_is_a_sentence(tmp_path):
     with pytest.raises(UserError, match="no results here; run the study first"):
         load_results(tmp_path)
+
+
+@pytest.fixture
+def cached(store, tmp_path, monkeypatch):
+    """The same results, read once before; returns their frames."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("pacebench.harness.store.cache.SEGMENT", 3)
+    return load_results(store.root)
+
+
+def decoded(monkeypatch):
+    """Counts the files that are decoded from now on."""
+    found = []
+
+    def count(data, name):
+        found.append(name)
+        return from_parquet(data, name)
+
+    monkeypatch.setattr(runs, "from_parquet", count)
+    return found
+
+
+def same(one, other):
+    for name in ("runs", "evaluations", "updates"):
+        pd.testing.assert_frame_equal(getattr(one, name), getattr(other, name))
+
+
+def test_runs_read_before_are_not_decoded_again(store, cached, monkeypatch, tmp_path):
+    files = decoded(monkeypatch)
+    same(load_results(store.root), cached)
+    # Seven runs finished: two files of three, and one that is left over.
+    assert len(files) <= 3
+    segments = [*(tmp_path / "cache").rglob("*.arrow")]
+    assert len(segments) == 2
+    # One that does not match its own name is not read, and made again by whoever reads next.
+    segments[0].write_bytes(segments[0].read_bytes()[:-1])
+    same(load_results(store.root), cached)
+    assert len(files) > 3
+
+
+def test_a_file_that_was_touched_is_verified_again(store, cached):
+    entry = store.manifest().entries[0]
+    path = store.folder(entry.run_id) / "evaluations.parquet"
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.warns(UserWarning, match="does not match its checksum"):
+        assert entry.run_id in load_results(store.root).problems
+    path.unlink()
+    with pytest.warns(UserWarning, match="is missing"):
+        assert entry.run_id in load_results(store.root).problems
+
+
+def test_tables_of_runs_that_are_gone_are_removed(store, cached, tmp_path):
+    for run_id in store.files.run_ids():
+        (store.folder(run_id) / "run.json").unlink()
+    load_results(store.root)
+    assert not [*(tmp_path / "cache").rglob("*.arrow")]
+
+
+def test_a_cache_that_cannot_be_written_costs_nothing_but_time(
+    store, cached, tmp_path, monkeypatch
+):
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file", Path("/proc/none")):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(place))
+        same(load_results(store.root), cached)
