@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +16,8 @@ class Figure:
         title: Short heading.
         caption: What it shows, in two sentences at most.
         svg: The element for the page.
-        files: Contents by suffix, such as `.svg` and `.tex`.
+        file: The same as an SVG file.
+        tex: The same for LaTeX.
         notes: What a reader may ask further, folded: intervals and their coverage.
         wide: Whether it takes the whole width of the page.
         names: Of its rows, where it has rows.
@@ -26,7 +27,8 @@ class Figure:
     title: str
     caption: str
     svg: str
-    files: Mapping[str, bytes]
+    file: str
+    tex: str
     notes: str = ""
     wide: bool = False
     names: Sequence[str] = ()
@@ -38,4 +40,4 @@ class Figure:
 
     def write(self, folder: Path) -> None:
         """Writes the picture into a folder."""
-        (folder / self.picture).write_bytes(self.files[".svg"])
+        (folder / self.picture).write_text(self.file, encoding="utf-8")

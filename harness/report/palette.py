@@ -38,7 +38,6 @@ _COLOURS = {
 # For curricula of other packages.
 _SPARE = ("#44aa99", "#cc6677", "#6699cc", "#997700", "#994455", "#4477aa", "#66884f")
 
-_Colour = tuple[float, float, float]
 LIGHT_PAGE, DARK_PAGE = "#ffffff", "#14171c"
 # Contrast with the page: WCAG asks 3 of graphics; single seeds are drawn faintly, which a dark page
 # forgives less.
@@ -107,33 +106,25 @@ def _on_page(colour: str, repeat: int, page: str) -> str:
 
     A curriculum that is there again with other options gets a further shade, even farther away.
     """
-    rgb = to_rgb(colour)
+    # Black or white, whichever is opposite to the page.
+    away = 0.0 if _luminance(page) > 0.5 else 1.0
     for _ in range(20):
-        lighter, darker = sorted((_luminance(to_hex(rgb)), _luminance(page)), reverse=True)
+        lighter, darker = sorted((_luminance(colour), _luminance(page)), reverse=True)
         if (lighter + 0.05) / (darker + 0.05) >= _CONTRAST[page]:
             break
-        rgb = _moved(rgb, 0.08, page)
-    return to_hex(_moved(to_rgb(to_hex(rgb)), 1 - 0.55**repeat, page))
+        colour = _mixed(colour, away, 0.08)
+    return _mixed(colour, away, 1 - 0.55**repeat)
 
 
-def _moved(rgb: _Colour, share: float, page: str) -> _Colour:
-    """Returns a colour moved towards the opposite of the page, black or white."""
-    towards = 0.0 if _luminance(page) > 0.5 else 1.0
-    red, green, blue = (c + share * (towards - c) for c in rgb)
-    return red, green, blue
-
-
-def to_rgb(colour: str) -> _Colour:
-    """Returns the shares of red, green and blue in `#rrggbb`."""
-    red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    return red, green, blue
-
-
-def to_hex(rgb: _Colour) -> str:
-    """Returns a colour as `#rrggbb`."""
-    return "#" + "".join(f"{round(255 * share):02x}" for share in rgb)
+def _mixed(colour: str, grey: float, share: float) -> str:
+    """Returns a colour with such a share of a grey mixed in."""
+    return "#" + "".join(f"{round(255 * (c + share * (grey - c))):02x}" for c in _rgb(colour))
 
 
 def _luminance(colour: str) -> float:
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in _rgb(colour)]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def _rgb(colour: str) -> list[float]:
+    return [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]

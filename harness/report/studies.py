@@ -47,9 +47,7 @@ def report_all(results: Path) -> Iterator[str]:
             yield f"{folder.name}: no report: {error}"
     if not found:
         raise UserError(f"{results}: no study here has a finished run; run one first.")
-    path = results / "index.html"
-    write_atomic(path, page(_index(results, found), {}).encode())
-    yield f"Index: {path}"
+    yield f"Index: {write_index(results, found)}"
 
 
 def read_summary(folder: Path) -> Summary:
@@ -70,7 +68,13 @@ def read_summary(folder: Path) -> Summary:
     return summary
 
 
-def _index(results: Path, studies: list[tuple[str, Summary]]) -> doc.Document:
+def write_index(results: Path, studies: list[tuple[str, Summary]]) -> Path:
+    """Writes the page of all studies, and returns where it is.
+
+    Args:
+        results: The results folder.
+        studies: What each folder in it reported.
+    """
     sections = []
     for folder, said in studies:
         blocks: list[doc.Block] = [
@@ -83,7 +87,7 @@ def _index(results: Path, studies: list[tuple[str, Summary]]) -> doc.Document:
             doc.Link("Open the report", f"{folder}/{FOLDER}/index.html"),
         ]
         sections.append(doc.Section(words.slug(said["study"]), said["study"], blocks))
-    return doc.Document(
+    made = doc.Document(
         title=f"Studies in {results.resolve().name}",
         question="What was asked, and what the runs say.",
         facts=[words.plural(len(studies), "study").replace("studys", "studies")],
@@ -91,6 +95,9 @@ def _index(results: Path, studies: list[tuple[str, Summary]]) -> doc.Document:
         strength="",
         sections=sections,
     )
+    path = results / "index.html"
+    write_atomic(path, page(made, {}).encode())
+    return path
 
 
 def _first_screen(said: Summary) -> list[doc.Block]:

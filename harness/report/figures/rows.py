@@ -109,10 +109,15 @@ class RowPlot:
 
     def figure(self) -> Figure:
         """Returns the finished figure."""
-        files = {".svg": self._file().encode(), ".tex": pgf.rows(self).encode()}
-        names = [row.text for row in self.rows]
         return Figure(
-            self.name, self.title, self.caption, self._table(), files, self.notes, names=names
+            self.name,
+            self.title,
+            self.caption,
+            self._table(),
+            self._file(),
+            pgf.rows(self),
+            self.notes,
+            names=[row.text for row in self.rows],
         )
 
     def _share(self, value: float) -> str:

@@ -147,7 +147,7 @@ def _over_time(
     rules: tuple[tuple[float, str], ...] = (),
 ) -> Figure | None:
     grid = np.linspace(0, data.study.budget, _POINTS + 1)
-    panels, behind = [], []
+    panels = []
     for label, style in data.styles.items():
         _, runs = at_times(of_cell(updates, setup, label), column, grid)
         if not len(runs):
@@ -158,14 +158,11 @@ def _over_time(
             low, centre, high = np.nanpercentile(runs, (5, 50, 95), axis=0)
         line = Line(grid, centre, steps=True)
         note = f"n = {len(runs)}{_estimated(updates, setup, label, column)}"
-        panels.append(Panel(style.short, [style], [line], (grid, low, high), note=note, key="all"))
-        behind.append((style, line))
+        panels.append(Panel(style.short, [style], [line], (grid, low, high), note=note))
     if not panels:
         return None
     x = Axis.over([], "environment steps", limits=(0.0, float(data.study.budget)), count=2)
-    plot = PanelPlot(
-        name, f"{title}, {setup}", caption, x, y, panels, rules=rules, backdrops={"all": behind}
-    )
+    plot = PanelPlot(name, f"{title}, {setup}", caption, x, y, panels, rules, compared=True)
     return data.figure(plot)
 
 

@@ -115,7 +115,7 @@ def _against_d(
     x = Axis.over([cell.d for cell in line], "context dimensions d", log=True, most=1e9)
     y = Axis.over([*reached, *(value for value, _ in rules)], label, log=True, most=1e9)
     y = replace(y, names=tuple(show(tick).replace(" ", "") for tick in y.ticks))
-    panels, behind = [], []
+    panels = []
     for method, mine in found.items():
         d = np.array(list(mine), dtype=np.float64)
         mean = Line(d, np.array([m.estimate for m in mine.values()]))
@@ -129,17 +129,14 @@ def _against_d(
                 [look[method]],
                 lines if fit is None else [*lines, fit],
                 note=f"> {duration(limit)} at d = {over[0]}" if over else "",
-                key="all",
             )
         )
-        behind.append((look[method], mean))
     notes = (
         f"Geometric mean over instances and {summary.settings.blocks} interleaved blocks; the "
         "intervals are for other instances of the workload."
     )
-    backdrops = {"all": behind}
     return PanelPlot(
-        name, title, caption, x, y, panels, rules=rules, backdrops=backdrops, notes=notes
+        name, title, caption, x, y, panels, rules=rules, compared=True, notes=notes
     ).figure()
 
 

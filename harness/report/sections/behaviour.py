@@ -19,7 +19,7 @@ from pacebench.harness.report.figures.travel import (
     step_figure,
     travel_figures,
 )
-from pacebench.harness.report.tables import CELL, Column, Table, fixed, number, percent
+from pacebench.harness.report.tables import CELL, Column, Table, counts, fixed, number, percent
 
 # A step that exceeds its budget by rounding alone is not a violation.
 _TOLERANCE = 1e-6
@@ -29,6 +29,7 @@ _PROMISES = {
     "block": "≈ ε for each block",
     "block-exact": "ε for each block",
 }
+_STEPS = ("performance", "convergence", "hold")
 # nats: a shift of a thousandth of a standard deviation. Numerical solvers come no closer than 1e-9.
 _ARRIVED = 1e-6
 
@@ -83,13 +84,9 @@ def _table(data: ReportData) -> Table:
         "target” counts runs whose last distribution is the target.",
         (
             *CELL,
-            Column("runs", "runs", number=True),
-            Column("updates", "updates", number=True),
-            Column("moved", "moved", number=True),
-            Column("performance", "performance", percent(0), number=True),
-            Column("convergence", "convergence", percent(0), number=True),
-            Column("hold", "hold", percent(0), number=True),
-            Column("rejected", "rejected", number=True),
+            *counts("runs", "updates", "moved"),
+            *(Column(kind, kind, percent(0), number=True) for kind in _STEPS),
+            *counts("rejected"),
             Column("promise", "promises"),
             Column("violations", "updates above ε", number=True),
             Column("violation_share", "share of moves", percent(1), number=True),
@@ -147,7 +144,7 @@ def _behaviour(mine: pd.DataFrame) -> dict[str, Any]:
     ess = (paced["ess"].astype(float) / paced["episodes"].astype(float)).median()
     return found | {
         "moved": moved,
-        **{kind: float(kinds.get(kind, 0.0)) for kind in ("performance", "convergence", "hold")},
+        **{kind: float(kinds.get(kind, 0.0)) for kind in _STEPS},
         "violations": violations,
         "violation_share": violations / moved if moved else None,
         "largest_ratio": float(ratio.max()),
