@@ -12,23 +12,25 @@ same updates on the same instances, in turns within one process and on one threa
 
 from __future__ import annotations
 
-import argparse
-import functools
-from collections.abc import Callable
-from time import perf_counter, process_time
-from typing import Any
-from unittest import mock
+from pacebench.harness import threads
 
-import numpy as np
-import torch
-from torch.distributions import MultivariateNormal, kl_divergence
+threads.use_one()  # before NumPy and torch are imported
 
-from pacebench.curricula import Curriculum
-from pacebench.curricula import spdl as module
-from pacebench.curricula.base import Proposal
-from pacebench.curricula.checks import Array
-from pacebench.curricula.cholesky_problem import CholeskyProblem
-from pacebench.harness.overhead.instances import Instance, synthetic
+import argparse  # noqa: E402
+import functools  # noqa: E402
+from collections.abc import Callable  # noqa: E402
+from time import perf_counter, process_time  # noqa: E402
+from typing import Any  # noqa: E402
+from unittest import mock  # noqa: E402
+
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+from torch.distributions import MultivariateNormal, kl_divergence  # noqa: E402
+
+from pacebench.curricula import spdl as module  # noqa: E402
+from pacebench.curricula.base import Curriculum, Proposal  # noqa: E402
+from pacebench.curricula.cholesky_problem import Array, CholeskyProblem  # noqa: E402
+from pacebench.harness.overhead.instances import Instance, synthetic  # noqa: E402
 
 
 def _differentiated(function: Callable[[Any, torch.Tensor], torch.Tensor]) -> Any:
@@ -123,7 +125,6 @@ def main() -> None:
     options = parser.parse_args()
     d, size = options.dimensions, options.size
     clock = perf_counter if options.clock == "wall" else process_time
-    torch.set_num_threads(1)
     instances = [synthetic(d, size, i, seed=2026, epsilon=0.05) for i in range(10)]
     kinds: list[type[Curriculum]] = [AutogradSpdl, module.Spdl]
     times, apart = np.empty((2, len(instances), options.rounds)), 0.0
@@ -139,9 +140,8 @@ def main() -> None:
     print(f"largest KL between the two answers to one instance: {apart:.1e}")
     print(f"mean per update: autograd {times[0].mean():.3f} s, spdl {times[1].mean():.3f} s")
     each = np.exp(np.log(times[0] / times[1]).mean(axis=1))
-    low, high = np.quantile(each, [0.25, 0.75])
+    mean, (low, high) = np.exp(np.log(each).mean()), np.quantile(each, [0.25, 0.75])
     print(f"autograd / spdl, total: {times[0].sum() / times[1].sum():.2f}×")
-    mean = np.exp(np.log(each).mean())
     print(f"autograd / spdl, geometric mean: {mean:.2f}×; quartiles {low:.2f}×, {high:.2f}×")
 
 

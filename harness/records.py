@@ -62,6 +62,18 @@ UPDATE_COLUMNS: dict[str, str] = {
     "theta": "list<double>",  # null where the family has none
 }
 
+# Columns of diagnostics.parquet: one row per policy update, NaN where a learner cannot tell.
+DIAGNOSTIC_COLUMNS: dict[str, str] = {
+    "iteration": "int32",  # policy updates done
+    "env_steps": "int64",  # environment steps done
+    "approx_kl": "float32",  # KL(old ‖ new policy), estimated
+    "clip_fraction": "float32",  # share of ratios outside 1 ± clip_range
+    "entropy": "float32",  # of the policy, in nats
+    "value_loss": "float32",  # mean squared error of the critic
+    "explained_variance": "float32",  # of the returns, by the critic before the update
+    "gradient_norm": "float32",  # before clipping
+}
+
 
 @dataclass(frozen=True)
 class RunResult:
@@ -77,6 +89,7 @@ class RunResult:
         timings: Seconds by phase (rollout, policy, curriculum, evaluation), this seed's share.
         policy: Final parameters by name, in float32.
         extras: Further JSON-able facts (peak memory, library versions, …).
+        diagnostics: Columns of `DIAGNOSTIC_COLUMNS`, equally long; empty where a learner has none.
     """
 
     seed: RunSeed
@@ -88,6 +101,7 @@ class RunResult:
     timings: dict[str, float]
     policy: dict[str, NDArray[np.float32]]
     extras: dict[str, Any] = field(default_factory=dict)
+    diagnostics: dict[str, list[Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

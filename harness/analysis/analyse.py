@@ -47,6 +47,11 @@ class Analysis:
     solved: tuple[SolvedRow, ...]
     scores: dict[tuple[str, str, str], Scores]
 
+    def __repr__(self) -> str:
+        """Says what is there, not all of it."""
+        verdicts = [item for item in self.comparisons if item.question.weighted]
+        return f"<Analysis: {len(self.estimates)} estimates, {len(verdicts)} verdicts>"
+
     @property
     def exploratory(self) -> tuple[str, ...]:
         """Why no verdict is a claim; empty where the plan protects them."""

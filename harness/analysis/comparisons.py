@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from pacebench.harness.analysis.table import MEASURES, SUITE, Paired, ScoreTable
+from pacebench.harness.analysis.table import SUITE, Paired, ScoreTable
 from pacebench.harness.analysis.verdicts import Verdict, claim, evidence, judge, plural
 from pacebench.harness.errors import UserError
 from pacebench.harness.statistics import coverage, intervals, welch
@@ -105,6 +105,7 @@ class ComparisonResult:
 
     Attributes:
         question: What was asked.
+        measure: What is compared, in words.
         seeds: Seeds of both arms behind it.
         effect: The smallest effect of interest on its scale.
         interval: From the range of the scores alone; None where no range is known.
@@ -128,6 +129,7 @@ class ComparisonResult:
     """
 
     question: Question
+    measure: str
     seeds: int
     effect: float
     interval: Interval | None
@@ -151,11 +153,6 @@ class ComparisonResult:
     def shown(self) -> Interval | None:
         """The interval that decides."""
         return self.interval if self.interval is not None else self.model
-
-    @property
-    def measure(self) -> str:
-        """What is compared, in words."""
-        return MEASURES[self.question.estimand]
 
     def sentence(self) -> str:
         """Returns the verdict in plain English, with what it rests on."""
@@ -311,6 +308,7 @@ def compare(
     further = _further(table, q) if beside else dict.fromkeys(_FURTHER)
     return ComparisonResult(
         question=q,
+        measure=table.measures[q.estimand],
         seeds=len(pairs.x),
         effect=effect,
         interval=interval,

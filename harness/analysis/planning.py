@@ -138,7 +138,7 @@ def _from_pilot(
     table = ScoreTable(piloted, scales, score_runs(results, piloted, scales), root)
     found = []
     for q in asked:
-        if q.a not in piloted.labels or q.b not in piloted.labels:
+        if q.a not in piloted.compared or q.b not in piloted.compared:
             continue
         pairs = table.paired(q.a, q.b, q.scope, q.estimand)
         keep = ~(np.isnan(pairs.x).any(axis=1) | np.isnan(pairs.y).any(axis=1))
@@ -147,7 +147,8 @@ def _from_pilot(
         low, high = pairs.bounds
         arms = [np.clip(v[keep], low, high).mean(axis=1) for v in (pairs.x, pairs.y)]
         ends = float(low.mean()), float(high.mean())
-        timed = results.runs[results.runs["label"].isin([q.a, q.b])]["seconds"].astype(float)
+        members = (*piloted.members(q.a), *piloted.members(q.b))
+        timed = results.runs[results.runs["label"].isin(members)]["seconds"].astype(float)
         seconds = float(timed.mean()) if timed.notna().any() else None
         plain = [_resampled(arm) for arm in arms]
         found.append(_simulate(table, q, plain, ends, limit, failures=False, seconds=seconds))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from itertools import count
 from typing import Any
@@ -88,12 +88,14 @@ class ScoreTable:
         rows: One row per observation: `label`, `setup`, `seed`, `status` and the estimands; unknown
             scores are NaN.
         seed: Root of all random streams.
+        measures: The estimands that the rows hold, and how each is called in print.
     """
 
     study: Study
     scales: Mapping[str, Scale]
     rows: pd.DataFrame
     seed: np.random.SeedSequence
+    measures: Mapping[str, str] = field(default_factory=lambda: MEASURES)
 
     def __post_init__(self) -> None:
         known = {*(status.value for status in Status), MISSING}
@@ -109,8 +111,7 @@ class ScoreTable:
     @property
     def estimands(self) -> tuple[str, ...]:
         """What is estimated; a grid of one point has no area."""
-        found = tuple(MEASURES)
-        return found if self.has_area else tuple(name for name in found if name != "auc")
+        return tuple(name for name in self.measures if name != "auc" or self.has_area)
 
     @property
     def has_area(self) -> bool:
@@ -128,7 +129,12 @@ class ScoreTable:
 
     def broken(self, labels: Sequence[str], scope: str) -> str:
         """Returns why labels cannot be compared on a scope; empty where they can."""
-        cells = [(label, setup) for label in labels for setup in self.setups(scope)]
+        cells = [
+            (label, setup)
+            for name in labels
+            for label in self.study.members(name)
+            for setup in self.setups(scope)
+        ]
         return ", and ".join(
             f"every run of {label} on {setup} crashed with {self._broken[label, setup]}"
             for label, setup in cells
@@ -137,10 +143,16 @@ class ScoreTable:
 
     @cached_property
     def _by_cell(self) -> dict[tuple[str, str], pd.DataFrame]:
-        return {
+        cells = {
             (str(label), str(setup)): group.set_index("seed").sort_index()
             for (label, setup), group in self.rows.groupby(["label", "setup"], sort=False)
         }
+        for name, members in self.study.statistics.pools.items():
+            for setup in self.study.setups:
+                parts = [cells[label, setup] for label in members if (label, setup) in cells]
+                if len(parts) == len(members):
+                    cells[name, setup] = _pooled(parts)
+        return cells
 
     def rng(self, *names: str) -> np.random.Generator:
         """Returns a stream of its own for a purpose, whatever else is computed."""
@@ -166,6 +178,10 @@ class ScoreTable:
     def values(self, label: str, setup: str, estimand: str) -> pd.Series[float]:
         """Returns one number per observation by seed; NaN where it is unknown."""
         cell = self.cell(label, setup)
+        if len(members := self.study.members(label)) > 1:
+            # Not of the pooled column: steps are restricted run by run.
+            arms = [self.values(member, setup, estimand) for member in members]
+            return pd.concat(arms, axis=1, join="inner").mean(axis=1, skipna=False)
         found = cell[estimand].to_numpy(dtype=np.float64)
         if estimand == STEPS:
             known = ~cell["status"].isin([MISSING, Status.INFRASTRUCTURE]).to_numpy()
@@ -312,3 +328,14 @@ class Paired:
             for values, fill in zip((self.x, self.y), fills, strict=True)
         )
         return np.asarray((x - y).mean(axis=1))
+
+
+def _pooled(parts: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Returns which seeds of a pool are there, and whether its members solved the task."""
+    status = pd.concat([part["status"] for part in parts], axis=1, join="inner")
+    lost, missing = (
+        (status == unknown).any(axis=1) for unknown in (Status.INFRASTRUCTURE.value, MISSING)
+    )
+    worst = np.select([missing, lost], [MISSING, Status.INFRASTRUCTURE.value], Status.OK.value)
+    solved = pd.concat([part["solved"] for part in parts], axis=1, join="inner").min(axis=1)
+    return pd.DataFrame({"status": worst, "solved": solved})

@@ -110,7 +110,8 @@ def _next_wave(table: ScoreTable, counts: Counts) -> Counts:
     for item in open_questions(table):
         if item.verdict in DECIDED or item.contradiction:
             continue  # seeds that contradict each other do so for good
-        for label in (item.question.a, item.question.b):
+        asked = (item.question.a, item.question.b)
+        for label in (label for name in asked for label in table.study.members(name)):
             for setup in table.setups(item.question.scope):
                 further[label, setup] = min(counts[label, setup] + step, seeds.most(setup))
     return further

@@ -10,11 +10,14 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from pacebench.harness import threads
+from pacebench.harness.cli.analyse import analyse
 from pacebench.harness.cli.anchors import anchors
 from pacebench.harness.cli.check import check
 from pacebench.harness.cli.coverage import coverage
+from pacebench.harness.cli.export import export
 from pacebench.harness.cli.freeze import freeze
 from pacebench.harness.cli.list_ import list_
+from pacebench.harness.cli.merge import merge
 from pacebench.harness.cli.new import new
 from pacebench.harness.cli.output import fit_streams, say
 from pacebench.harness.cli.overhead import overhead
@@ -40,8 +43,11 @@ COMMANDS: tuple[Callable[..., None], ...] = (
     run,
     status,
     report,
+    analyse,
+    export,
     pack,
     unpack,
+    merge,
     schema,
     tune,
     render,

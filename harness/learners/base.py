@@ -92,6 +92,9 @@ class Agents(Protocol):
                 action.
         """
 
+    def diagnostics(self, agent: int) -> dict[str, float]:
+        """Returns what is known of the last update, by names of `records.DIAGNOSTIC_COLUMNS`."""
+
     def values(self, agent: int, obs: Floats) -> Floats:
         """Returns the critic's values (M,) of one agent, on the scale of the environment."""
 

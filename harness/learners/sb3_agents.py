@@ -103,6 +103,18 @@ class SB3Agent:
             elif size >= limits.MAX_PARAMETER:
                 yield f"A parameter of the policy grew beyond {limits.MAX_PARAMETER:g}."
 
+    def diagnostics(self, agent: int) -> dict[str, float]:
+        """Returns what Stable-Baselines3 logged of its last update."""
+        logged = self.model.logger.name_to_value
+        told = {
+            name: logged.get(f"train/{name}", np.nan)
+            for name in ("approx_kl", "clip_fraction", "value_loss", "explained_variance")
+        }
+        # SAC has a critic of actions; its loss takes the place.
+        told["value_loss"] = logged.get("train/critic_loss", told["value_loss"])
+        told["entropy"] = -logged.get("train/entropy_loss", np.nan)
+        return {name: float(value) for name, value in told.items()}
+
     def policy(self, agent: int) -> dict[str, Floats32]:
         """Returns the policy's tensors under Stable-Baselines3's names."""
         tensors = self.model.policy.state_dict()

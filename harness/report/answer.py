@@ -65,7 +65,7 @@ def answer(study: Study, family: Sequence[ComparisonResult], *, exploratory: boo
 
 def in_order(study: Study, items: Iterable[ComparisonResult]) -> list[ComparisonResult]:
     """Returns comparisons in the order of setups, the suite last, and of the study file."""
-    place = study.labels.index
+    place = study.compared.index
     scopes = (*study.setups, SUITE)
     return sorted(
         items,
@@ -189,7 +189,7 @@ def grid(study: Study, family: Sequence[ComparisonResult]) -> Grid:
             word = _FLIPPED.get(word, word) if q.a == control else word
         chip = Chip(word, item.sentence())
         found.setdefault(labels, {})[q.scope, q.estimand] = chip
-    order = {label: place for place, label in enumerate(study.labels)}
+    order = {label: place for place, label in enumerate(study.compared)}
     rows = [
         GridRow(" − ".join(labels), labels, tuple(chips.get(key) for key in keys))
         for labels, chips in sorted(found.items(), key=lambda i: (len(i[0]), order[i[0][0]]))

@@ -13,6 +13,7 @@ from pacebench.envs.setup import Setup
 from pacebench.harness.analysis.analyse import Analysis
 from pacebench.harness.analysis.comparisons import ComparisonResult
 from pacebench.harness.analysis.estimates import Estimate
+from pacebench.harness.analysis.foreign import ForeignStudy
 from pacebench.harness.analysis.freeze import PlanHistory
 from pacebench.harness.analysis.history import History
 from pacebench.harness.analysis.scores import MEASURED, UNRESOLVED, Scale
@@ -57,6 +58,7 @@ class ReportData:
         tuning: What tuning found, where methods were tuned.
         logs: The last lines of each run's log, by run.
         episodes: Target episodes of stored policies; empty where there are none.
+        foreign: Where the scores were not made here, what they were read from.
     """
 
     study: Study
@@ -76,11 +78,16 @@ class ReportData:
     tuning: TuningRecord | None = None
     logs: Mapping[str, str] = field(default_factory=dict)
     episodes: Sequence[Picture] = ()
+    foreign: ForeignStudy | None = None
 
     @cached_property
     def styles(self) -> Mapping[str, Style]:
         """How each curriculum looks, by label."""
         return styles_of(self.study)
+
+    def style(self, name: str) -> Style:
+        """Returns the look of what a comparison names; a pool of labels looks like its first."""
+        return replace(self.styles[self.study.members(name)[0]], label=name)
 
     @property
     def exploratory(self) -> bool:
@@ -103,6 +110,8 @@ class ReportData:
     @property
     def solved_words(self) -> str:
         """When a run counts as solved."""
+        if self.foreign is not None:
+            return self.foreign.solved_words
         return f"success on {self.study.statistics.solved:.0%} of the contexts or more"
 
     @property
@@ -117,9 +126,27 @@ class ReportData:
 
     @property
     def learners(self) -> tuple[str, ...]:
-        """The learners' names."""
+        """The learners' names, where they are known."""
+        if self.foreign is not None:
+            return ()
         study = self.study
         return tuple(sorted({study.learner_of(entry).name for entry in study.curricula}))
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether it is known how many steps a run has."""
+        return self.foreign is None or self.foreign.stepped
+
+    @property
+    def trained(self) -> str:
+        """What runs were trained with, after a comma; empty where nothing is known of it."""
+        learner = f", learner {' and '.join(self.learners)}" if self.learners else ""
+        return learner + (f", {self.study.budget:,} steps" if self.has_steps else "")
+
+    @property
+    def score_word(self) -> str:
+        """What a run scores, in words."""
+        return "mean target return" if self.foreign is None else "score"
 
     @property
     def scopes(self) -> tuple[str, ...]:

@@ -61,6 +61,8 @@ def embedded(data: ReportData) -> str:
         "grid": list(data.study.evaluation_steps()),
         "budget": data.study.budget,
         "search": data.by_search,
+        "score": data.score_word.removeprefix("mean "),
+        **({"foreign": True} if data.foreign else {}),
         "runs": runs,
         "logs": list(logs),
     }

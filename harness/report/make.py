@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from pacebench.harness.analysis.deviations import noted
 from pacebench.harness.analysis.freeze import analysis_code
 from pacebench.harness.analysis.history import REPORT_EVENT
-from pacebench.harness.analysis.scores import UNRESOLVED
+from pacebench.harness.analysis.scores import UNRESOLVED, broken_cells
 from pacebench.harness.errors import UserError
 from pacebench.harness.report.data import ReportData
 from pacebench.harness.report.document import Document
@@ -42,6 +42,10 @@ class Report:
     view: ReportData
     document: Document
 
+    def __repr__(self) -> str:
+        """Says where it is."""
+        return f"<Report {self.page}>"
+
     @property
     def page(self) -> Path:
         """The page to open."""
@@ -62,11 +66,33 @@ def report(path: Path | str, out: Path | str | None = None) -> Report:
         UserError: There are no results, or they cannot be analysed.
     """
     root = Path(path)
+    data = looked_at(root, must_note=out is None)
+    made = document(data)
+    folder = StudyFiles(root).folder / FOLDER if out is None else Path(out)
+    write(made, data, folder)
+    return Report(folder, data, made)
+
+
+def looked_at(root: Path, *, must_note: bool) -> ReportData:
+    """Analyses a results folder and notes in its ledger that the data were looked at.
+
+    Args:
+        root: The results folder, or a packed study.
+        must_note: Whether a ledger that cannot be written is an error, or said in the report.
+
+    Raises:
+        UserError: There are no results, or they cannot be analysed.
+    """
     results, ledger = load_results(root), Ledger(root)
     data = gather(root, results, ledger)
     known = data.runs["how"] != UNRESOLVED
     counts = known.groupby([data.runs["label"], data.runs["setup"]]).sum()
     if not counts.any():
+        for (label, setup), crash in broken_cells(data.runs).items():
+            raise UserError(
+                f"{root}: every run that ended crashed, {label} on {setup} with {crash}; correct "
+                "the code and run the study again."
+            )
         reasons = list(results.problems.values())
         some = f" ({len(reasons)} are on disk but damaged: {reasons[0]})" if reasons else ""
         raise UserError(f"{root}: no run has finished yet{some}; run the study first.")
@@ -81,14 +107,11 @@ def report(path: Path | str, out: Path | str | None = None) -> Report:
             verdicts=noted(data.analysis.comparisons),
         )
     except StorageError as error:
-        if out is None:
+        if must_note:
             raise
         said = f"This look at the data is not noted in the study's ledger: {error}"
         data = replace(data, notes=[*data.notes, said])
-    made = document(data)
-    folder = StudyFiles(root).folder / FOLDER if out is None else Path(out)
-    write(made, data, folder)
-    return Report(folder, data, made)
+    return data
 
 
 def write(made: Document, data: ReportData, folder: Path) -> None:

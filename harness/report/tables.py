@@ -46,7 +46,7 @@ class Column:
 
 
 # The columns that say which cell of the study a row is about.
-CELL = (Column("setup", "setup"), Column("method", "curriculum", kind="method"))
+CELL = (Column("setup", "setup"), Column("method", "method", kind="method"))
 
 
 @dataclass(frozen=True)

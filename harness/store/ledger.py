@@ -106,7 +106,8 @@ class Ledger:
         """Adds one line for each event, and waits for the disk once.
 
         Args:
-            events: JSON-able details of each, among them `event`.
+            events: JSON-able details of each, among them `event`; one from another machine's
+                diary keeps its time and place.
 
         Raises:
             StorageError: They cannot be written.
@@ -119,7 +120,7 @@ class Ledger:
             "revision": revision,
             "dirty": dirty,
         }
-        lines = [{"time": now(), **event, **where} for event in events]
+        lines = [{"time": now(), **event, **where, **event} for event in events]
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
         make_folder(self.path.parent)
         with storage(self.path), _THREADS:

@@ -67,6 +67,14 @@ class Results:
     updates: pd.DataFrame
     problems: dict[str, str]
 
+    def __repr__(self) -> str:
+        """Says what is there, not all of it."""
+        sizes = [f"{len(getattr(self, name)):,} {name}" for name in _FRAMES]
+        return f"<Results of {self.manifest.study}: {', '.join(sizes)}>"
+
+
+_FRAMES = ("runs", "evaluations", "updates")
+
 
 def load_results(path: Path | str) -> Results:
     """Reads the results folder of a study without changing anything in it.

@@ -28,6 +28,7 @@ _LIMITS = {
     "evaluations.parquet": 512 * MIB,
     "updates.parquet": 512 * MIB,
     "timings.parquet": 512 * MIB,
+    "diagnostics.parquet": 512 * MIB,
     "policy.safetensors": 2048 * MIB,
     "checkpoint.bin": 8192 * MIB,
 }

@@ -37,6 +37,7 @@ from pacebench.harness.store.reading import (
 )
 from pacebench.harness.store.study_files import RECORD
 from pacebench.harness.store.tables import (
+    diagnostics_table,
     evaluations_table,
     from_parquet,
     to_parquet,
@@ -47,6 +48,7 @@ from pacebench.harness.study.specs import PlannedRun, canonical_json, digest
 FORMAT = 1
 LOG = "log.txt"
 POLICY = "policy.safetensors"
+DIAGNOSTICS = "diagnostics.parquet"
 # Stands in the place of the record's own checksum while that is computed.
 _BLANK = "0" * 64
 # What differs between two executions of the same program; every other key must be equal.
@@ -102,7 +104,13 @@ class _Record(_Lenient):
     env_steps: Annotated[int, Field(ge=0)]
     # Only names that we write: a record must not lead a reader to a file elsewhere.
     files: dict[
-        Literal["evaluations.parquet", "updates.parquet", "timings.parquet", "policy.safetensors"],
+        Literal[
+            "evaluations.parquet",
+            "updates.parquet",
+            "timings.parquet",
+            "diagnostics.parquet",
+            "policy.safetensors",
+        ],
         _File,
     ]
     timings: dict[str, float]
@@ -183,6 +191,8 @@ def _contents(result: RunResult) -> dict[str, bytes]:
         tables["evaluations.parquet"] = evaluations_table(result.evaluations)
     if result.updates:
         tables["updates.parquet"], tables["timings.parquet"] = updates_tables(result.updates)
+    if result.diagnostics:
+        tables[DIAGNOSTICS] = diagnostics_table(result.diagnostics)
     contents = {name: to_parquet(table) for name, table in tables.items() if table.num_rows}
     if result.policy:
         contents[POLICY] = save_arrays(result.policy)
@@ -234,7 +244,8 @@ def read_tables(read: Reader, record: dict[str, Any]) -> dict[str, pa.Table]:
     decoded: dict[str, pa.Table] = {}
     for name, facts in record["files"].items():
         data = _read_verified(read, name, facts)
-        if data is not None and name.endswith(".parquet"):
+        # Diagnostics are for looking into one run: nobody who reads many waits for them.
+        if data is not None and name.endswith(".parquet") and name != DIAGNOSTICS:
             try:
                 decoded[name] = from_parquet(data, name)
             except (pa.ArrowException, OSError, ValueError, LookupError) as error:

@@ -66,6 +66,12 @@ def check_continues(study: Study, root: Path) -> None:
         )
 
 
+def plan_differences(before: Manifest, now: Manifest) -> list[str]:
+    """Returns the first things that the plans of two manifests disagree about, in sentences."""
+    studies = study_of(before), study_of(now)
+    return [said for _, said in _differences(*studies)][:_MOST_SHOWN]
+
+
 def _trained(cell: Cell, seed: RunSeed) -> str:
     """Returns what a run trains, whatever code it was or will be made by."""
     said = cell.model_dump(mode="json", exclude={"versions", "setup_digest"})

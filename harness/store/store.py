@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.numpy import load as load_arrays
@@ -33,6 +34,7 @@ from pacebench.harness.store.ledger import Ledger
 from pacebench.harness.store.manifest import Manifest
 from pacebench.harness.store.reading import BadFileError, open_file
 from pacebench.harness.store.runs import (
+    DIAGNOSTICS,
     LOG,
     POLICY,
     BadRunError,
@@ -43,6 +45,7 @@ from pacebench.harness.store.runs import (
     write_run,
 )
 from pacebench.harness.store.study_files import RECORD, StudyFiles
+from pacebench.harness.store.tables import from_parquet
 from pacebench.harness.study.specs import PlannedRun
 
 # What may be taken over from another study: outcomes that a run would have again.
@@ -194,6 +197,20 @@ class RunStore:
             raise BadRunError(f"{POLICY} is no policy of ours: {error}") from None
         return found
 
+    def diagnostics(self, run_id: str) -> pa.Table | None:
+        """Returns what the learner of a verified run told of its updates, if it told anything.
+
+        Raises:
+            BadRunError: Something about the run is torn, corrupted or from elsewhere.
+        """
+        run = self.read(run_id)
+        if run is None or DIAGNOSTICS not in run.record["files"]:
+            return None
+        try:
+            return from_parquet(self.files.read(f"runs/{run_id}/{DIAGNOSTICS}"), DIAGNOSTICS)
+        except (pa.ArrowException, OSError, ValueError, LookupError) as error:
+            raise BadRunError(f"{DIAGNOSTICS} is no table of ours: {error}") from None
+
     def set_aside(self, run_id: str, reason: str) -> Path | None:
         """Moves a bad run out of the way, into `quarantine/`, and notes it in the ledger.
 
@@ -260,12 +277,13 @@ class RunStore:
                 continue  # Its own study will deal with it; this one does not touch it.
             if found is None or found.status not in _SHARED:
                 continue
-            self._copy(other, found)
+            self.copy(other, found)
             self.ledger.append("share", run=run_id, source=other.root.name)
             return Shared(other.root.name, found)
         return None
 
-    def _copy(self, source: RunStore, found: StoredRun) -> None:
+    def copy(self, source: RunStore, found: StoredRun) -> None:
+        """Takes over a verified run of another store."""
         # Copies, not links: a file damaged here must not be damaged there.
         prefix = f"runs/{found.run_id}"
         names = [n for n in (*found.record["files"], LOG) if source.files.exists(f"{prefix}/{n}")]

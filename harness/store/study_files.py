@@ -39,7 +39,7 @@ _LARGEST = 64 * 2**30
 # What `pack` writes, and so all that an archive of ours may hold.
 _PACKED = re.compile(
     r"(manifest\.json|plan\.json|ledger\.jsonl|runs/[0-9a-f]{1,64}/"
-    r"(run\.json|(evaluations|updates|timings)\.parquet|policy\.safetensors|log\.txt))"
+    r"(run\.json|(evaluations|updates|timings|diagnostics)\.parquet|policy\.safetensors|log\.txt))"
 )
 # What the standard library raises on a damaged archive.
 _DAMAGED = (

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pacebench.curricula.record import UpdateRecord
-from pacebench.harness.records import EVALUATION_COLUMNS, UPDATE_COLUMNS
+from pacebench.harness.records import DIAGNOSTIC_COLUMNS, EVALUATION_COLUMNS, UPDATE_COLUMNS
 
 # Wall times differ between two runs of the same program, so they live in a file of their own and
 # the rest of an update can be compared byte for byte.
@@ -41,17 +41,20 @@ _TEXT = {
     "evaluations.parquet": ("distribution", "policy"),
     "updates.parquet": tuple(name for name, kind in _UPDATE_TYPES.items() if kind == "category"),
     "timings.parquet": (),
+    "diagnostics.parquet": (),
 }
 
 _DECLARED = {
     "evaluations.parquet": EVALUATION_COLUMNS,
     "updates.parquet": _UPDATE_TYPES,
     "timings.parquet": {name: _UPDATE_TYPES[name] for name in TIMING_COLUMNS},
+    "diagnostics.parquet": DIAGNOSTIC_COLUMNS,
 }
 _REQUIRED = {
     "evaluations.parquet": tuple(EVALUATION_COLUMNS),
     "updates.parquet": tuple(UPDATE_COLUMNS),
     "timings.parquet": TIMING_COLUMNS[:1],  # older runs have one clock
+    "diagnostics.parquet": tuple(DIAGNOSTIC_COLUMNS),
 }
 # What `load_results` puts before the columns of every run, and what stands in a file of its own.
 RESERVED = ("run_id", "label", "setup", "seed", "current", *TIMING_COLUMNS)
@@ -70,6 +73,11 @@ def evaluations_table(columns: Mapping[str, Any]) -> pa.Table:
         odd = sorted(set(columns) ^ set(EVALUATION_COLUMNS))
         raise ValueError(f"evaluations have other columns than EVALUATION_COLUMNS: {odd}")
     return _table({name: columns[name] for name in EVALUATION_COLUMNS}, EVALUATION_COLUMNS)
+
+
+def diagnostics_table(columns: Mapping[str, Any]) -> pa.Table:
+    """Returns the typed table of a learner's diagnostics."""
+    return _table({name: columns[name] for name in DIAGNOSTIC_COLUMNS}, DIAGNOSTIC_COLUMNS)
 
 
 def updates_tables(columns: Mapping[str, Any]) -> tuple[pa.Table, pa.Table]:

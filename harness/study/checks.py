@@ -263,10 +263,16 @@ def _statistics(statistics: Statistics, labels: Sequence[str]) -> Iterator[Findi
         yield Finding(
             (*here, "control"), f"'{statistics.control}' is not in the study; it has: {known}."
         )
+    for pool, members in statistics.pools.items():
+        place = (*here, "pools", pool)
+        if pool in labels:
+            yield Finding(place, "is the label of a curriculum; choose another name.")
+        for label in sorted({*members} - {*labels}):
+            yield Finding(place, f"'{label}' is not in the study ({known}).")
     if not isinstance(statistics.comparisons, str):
         for i, declared in enumerate(statistics.comparisons):
             for label in declared.pair:
-                if label not in labels:
+                if label not in (*labels, *statistics.pools):
                     yield Finding(
                         (*here, "comparisons", i), f"'{label}' is not in the study ({known})."
                     )

@@ -241,6 +241,12 @@ class Statistics(Frozen):
         "vs-control",
         description="The questions that share alpha: pairs [a, b], or {pair: [a, b], weight: 2}.",
     )
+    pools: dict[Label, Annotated[tuple[Label, ...], Field(min_length=2)]] = Field(
+        default_factory=dict,
+        description="Means of several labels, seed by seed, that comparisons may name: the mean of "
+        "[a1, b0] minus that of [a0, b1] is half the interaction of a 2 × 2 design.",
+        exclude_if=lambda pools: not pools,  # plans from before it say nothing of it
+    )
     smallest_effect: Positive = Field(
         0.05,
         description="Smallest effect of interest δ, on the normalised score (0 random, 1 "
@@ -363,6 +369,15 @@ class Study(Frozen):
     def labels(self) -> tuple[str, ...]:
         """The curricula as reports call them."""
         return tuple(entry.shown for entry in self.curricula)
+
+    @property
+    def compared(self) -> tuple[str, ...]:
+        """What comparisons may name: the labels, then the pools of them."""
+        return (*self.labels, *self.statistics.pools)
+
+    def members(self, name: str) -> tuple[str, ...]:
+        """Returns the labels behind what a comparison names."""
+        return self.statistics.pools.get(name, (name,))
 
     def learner_of(self, entry: CurriculumEntry) -> LearnerEntry:
         """Returns the learner that a method is trained with."""

@@ -12,10 +12,19 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
+from pacebench.harness.errors import UserError
 from pacebench.harness.learners.clock import Clock
-from pacebench.harness.records import UPDATE_COLUMNS, Checkpoint, Hooks, RunResult, Status
+from pacebench.harness.records import (
+    DIAGNOSTIC_COLUMNS,
+    UPDATE_COLUMNS,
+    Checkpoint,
+    Hooks,
+    RunResult,
+    Status,
+)
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.training.checkpoints import UnusableCheckpointsError, pack, unpack
 from pacebench.harness.training.evaluation import Evaluator, empty_evaluations
@@ -43,6 +52,12 @@ class TrainingBatch:
         self.results: dict[int, RunResult] = {}
         self.schedulers = [resolved.scheduler(seed) for seed in seeds]
         self.envs = TrainingEnvs(resolved.setup, seeds, self.schedulers, resolved.copies)
+        discrete = isinstance(self.envs.action_space, spaces.Discrete)
+        if discrete and not resolved.learner.capabilities.discrete:
+            raise UserError(
+                f"'{resolved.setup.name}' has discrete actions, which learner "
+                f"'{resolved.learner.name}' cannot take; use ppo or sb3-ppo."
+            )
         self.agents = resolved.learner.build(
             resolved.cell.learner.params,
             self.envs.observation_space,
@@ -51,6 +66,8 @@ class TrainingBatch:
         )
         self.evaluator = Evaluator(resolved.setup, resolved.cell.evaluation, seeds)
         self.evaluations = [empty_evaluations() for _ in seeds]
+        # Rows of `DIAGNOSTIC_COLUMNS`.
+        self.diagnostics: list[list[list[float]]] = [[] for _ in seeds]
         self.earlier: list[dict[str, float]] = [{} for _ in seeds]
         self.iteration = 0
         # Seeds that were evaluated since their copies last restarted: a checkpoint, which holds no
@@ -92,10 +109,24 @@ class TrainingBatch:
         self._restart_copies()
         self.agents.iterate(self.envs, self.clock)
         self.iteration += 1
+        self._note_diagnostics()
         for k, reason in self.agents.diverged.items():
             if k not in self.results:
                 self._finish(k, Status.DIVERGED, reason)
         self._update_curricula()
+
+    def _diagnostic_rows(self, k: int) -> NDArray[np.float64]:
+        return np.array(self.diagnostics[k], dtype=np.float64).reshape(-1, len(DIAGNOSTIC_COLUMNS))
+
+    def _note_diagnostics(self) -> None:
+        """Keeps what the learner tells of its update; learners of other packages may not."""
+        if not hasattr(self.agents, "diagnostics"):
+            return
+        for k in self.running:
+            told = self.agents.diagnostics(k)
+            told |= {"iteration": self.iteration, "env_steps": self.env_steps}
+            row = [float(told.get(name, np.nan)) for name in DIAGNOSTIC_COLUMNS]
+            self.diagnostics[k].append(row)
 
     def _restart_copies(self) -> None:
         """Restarts the copies of the seeds that begin a cohort, or that a checkpoint waits for."""
@@ -167,7 +198,7 @@ class TrainingBatch:
         midway = scheduler.collecting or not restarts
         return pack(
             step=self.env_steps,
-            arrays=arrays,
+            arrays={**arrays, "diagnostics": self._diagnostic_rows(k)},
             evaluations=self.evaluations[k],
             state={
                 "iteration": self.iteration,
@@ -191,11 +222,16 @@ class TrainingBatch:
         for k, checkpoint in checkpoints.items():
             with self._blamed(k):
                 arrays, self.evaluations[k], log = unpack(checkpoint)
+                # Not every learner can tell everything: here alone NaN is in order.
+                rows = arrays.pop("diagnostics", np.zeros((0, len(DIAGNOSTIC_COLUMNS))))
+                _check(rows.shape[1:] == (len(DIAGNOSTIC_COLUMNS),), "its diagnostics")
+                self.diagnostics[k] = rows.tolist()
                 if log is not None:
                     self.envs.check_log(log)
                     logs[k] = log
                 _check(len({len(c) for c in self.evaluations[k].values()}) == 1, "its evaluations")
-                _check(all(np.isfinite(a).all() for a in checkpoint.arrays.values()), "a number")
+                numbers = (a for name, a in checkpoint.arrays.items() if name != "diagnostics")
+                _check(all(np.isfinite(a).all() for a in numbers), "a number")
                 self._restore_agent(k, arrays, checkpoint)
         if logs:
             with self._blamed(*logs):
@@ -250,6 +286,7 @@ class TrainingBatch:
         }
 
     def _finish(self, k: int, status: Status, reason: str = "") -> None:
+        rows = self.diagnostics[k]
         result = RunResult(
             seed=self.seeds[k],
             status=status,
@@ -260,6 +297,10 @@ class TrainingBatch:
             timings=self._timings(k),
             policy=self.agents.policy(k) if status is Status.OK else {},
             extras=_machine_facts(len(self.seeds)),
+            diagnostics={
+                name: [int(row[i]) if kind.startswith("int") else row[i] for row in rows]
+                for i, (name, kind) in enumerate(DIAGNOSTIC_COLUMNS.items())
+            },
         )
         self.results[k] = result
         self.hooks.finished(result)

@@ -114,6 +114,7 @@ def fingerprint(result: RunResult) -> str:
         "steps": result.env_steps,
         "evaluations": result.evaluations,
         "updates": updates,
+        "diagnostics": result.diagnostics,
     }
     digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode())
     for name, array in sorted(result.policy.items()):

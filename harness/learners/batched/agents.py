@@ -137,6 +137,18 @@ class BatchedPPO:
         """Returns actions (S, M, …) inside the action space."""
         return self._head.act(self._policy.actor(self.normaliser.scale_obs(obs)), noise)
 
+    def diagnostics(self, agent: int) -> dict[str, float]:
+        """Returns what is known of the agent's last update."""
+        told = {name: float(column[agent]) for name, column in self.updater.told().items()}
+        returns, values = (
+            self._rollout.packed[agent, :, self._rollout.returns + i] for i in range(2)
+        )
+        # An agent about to be taken out may have numbers whose squares overflow.
+        with np.errstate(over="ignore", invalid="ignore"):
+            spread, rest = float(returns.var()), float((returns - values).var())
+        told["explained_variance"] = 1.0 - rest / spread if spread else float("nan")
+        return told
+
     def values(self, agent: int, obs: Floats) -> Floats:
         """Returns the critic's values (M,), on the scale of the environment's rewards."""
         scaled = self.normaliser.scale_obs(obs[None], slice(agent, agent + 1))[0]

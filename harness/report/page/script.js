@@ -112,14 +112,16 @@
     const fact = (term, said) => facts.append(element("dt", {}, term), element("dd", {}, said));
     fact("run", run.id);
     fact("ended", `${run.status}, ${run.solved ? "solved" : "not solved"}`);
-    fact("target return", String(run.return ?? "–"));
+    fact(data.score, String(run.return ?? "–"));
     fact("success", share(run.success));
-    fact("steps to V₋", run.steps === null ? "never" : run.steps.toLocaleString("en"));
-    fact("curriculum updates", String(run.updates));
+    if (!data.foreign) {
+      fact("steps to V₋", run.steps === null ? "never" : run.steps.toLocaleString("en"));
+      fact("curriculum updates", String(run.updates));
+    }
     const close = element("button", { type: "button", class: "close", "aria-label": "Close" }, "×");
     close.addEventListener("click", () => dialog.close());
     const times = run.far.map((_, i) => (i * data.budget) / Math.max(run.far.length - 1, 1));
-    const panels = element("div", { class: "panels", style: `--c: var(--m${run.m})` }, curve("target return", data.grid, run.curve), curve(run.wasserstein ? "sliced Wasserstein distance to the target" : "KL(target ‖ sampled)", times, run.far));
+    const panels = element("div", { class: "panels", style: `--c: var(--m${run.m})` }, curve(data.score, data.grid, run.curve), curve(run.wasserstein ? "sliced Wasserstein distance to the target" : "KL(target ‖ sampled)", times, run.far));
     const replay = run.id.includes(" ") ? "" : `pacebench play results/${data.study}/runs/${run.id} --out episode.gif`;
     dialog.replaceChildren(close, element("h2", {}, name(run)), facts, panels);
     if (replay) dialog.append(element("p", {}, "Replay it (needs its policy): ", element("code", {}, replay)));

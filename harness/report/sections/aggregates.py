@@ -26,10 +26,12 @@ FUNCTIONALS = {
 
 def aggregates(data: ReportData) -> list[doc.Block]:
     """Returns mean, median, IQM and optimality gap of normalised scores, and the profiles."""
+    declared = data.foreign is not None
+    ends = "0 and 1 as declared" if declared else "0 = baseline policy, 1 = reference policy"
     lead = (
-        "Aggregates of normalised scores (0 = baseline policy, 1 = reference policy, fixed per "
-        "setup), as rliable defines them; the optimality gap is the mean shortfall from 1. With "
-        "one or two setups the median over setups is the mean."
+        f"Aggregates of normalised scores ({ends}, fixed per setup), as rliable defines them; the "
+        "optimality gap is the mean shortfall from 1. With one or two setups the median "
+        "over setups is the mean."
     )
     profile = _profile(data)
     blocks: list[doc.Block] = [doc.Text(lead), doc.TableBlock(_aggregates(data))]
@@ -71,7 +73,7 @@ def _aggregates(data: ReportData) -> Table:
     ]
     columns = [
         Column("aggregate", "aggregate"),
-        Column("method", "curriculum", kind="method"),
+        Column("method", "method", kind="method"),
         Column("value", "estimate", fixed(3), number=True),
         *Column.interval("interval", "interval", fixed(3)),
         Column("kind", "", where="csv"),
@@ -134,7 +136,7 @@ def _profile(data: ReportData) -> Figure | None:
 
 
 def improvement(data: ReportData) -> Table:
-    """Returns the probability that a run of one curriculum beats a run of another."""
+    """Returns the probability that a run of one method beats a run of another."""
     found, rows = [], []
     for scope in data.scopes:
         estimand = "normalised" if scope == SUITE else "return"
@@ -153,7 +155,7 @@ def improvement(data: ReportData) -> Table:
                 }
             )
     columns = [
-        Column("method", "curriculum", kind="method"),
+        Column("method", "method", kind="method"),
         Column("control", "compared with", kind="method"),
         Column("setup", "setup"),
         Column("probability", "P(better run)", fixed(3), number=True),
@@ -162,7 +164,7 @@ def improvement(data: ReportData) -> Table:
         Column("note", "note"),
     ]
     caption = (
-        "How often a run of one curriculum ends with a higher target score than a run of the "
+        "How often a run of one method ends with a higher score than a run of the "
         "other, ties counting half. Exploratory, not adjusted for the number of comparisons."
     )
     notes = (

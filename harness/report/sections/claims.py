@@ -35,10 +35,17 @@ def claims(data: ReportData) -> doc.Section:
         many = "Both" if len(family) == 2 else f"All {len(family)}"
         who = "The verdict has" if len(family) == 1 else f"{many} verdicts share"
         right = "it is right" if len(family) == 1 else "they are right together"
+        model = any(item.interval is None and item.model is not None for item in family)
+        promise = f"{right} with probability {1 - said.alpha:.3g} at least"
+        promise = (
+            f"no range of scores is known everywhere, so that {promise} only if scores are near "
+            "normal and were looked at once"
+            if model
+            else f"at every look at the data {promise}, whatever the shape of the scores"
+        )
         rule = (
-            f"{who} α = {said.alpha:.3g}: at every look at the data {right} with probability "
-            f"{1 - said.alpha:.3g} at least, whatever the shape of the scores. A verdict is where "
-            "its interval lies; open a line for what it rests on."
+            f"{who} α = {said.alpha:.3g}: {promise}. A verdict is where its interval lies; open a "
+            "line for what it rests on."
         )
         table = doc.TableBlock(_table(data, family))
         blocks += [
@@ -77,7 +84,7 @@ def contrasts(data: ReportData) -> list[Figure]:
 
 def _contrast(data: ReportData, item: ComparisonResult) -> Row:
     q, shown = item.question, item.shown
-    styles = [data.styles[q.a], data.styles[q.b]]
+    styles = [data.style(q.a), data.style(q.b)]
     return Row(
         # The control's colour would be everywhere, so a comparison has that of the other side.
         styles[::-1] if q.a == data.study.control else styles,
@@ -103,7 +110,7 @@ def wealth(data: ReportData) -> doc.Section | None:
     panels = []
     for item in items:
         q = item.question
-        styles = [data.styles[q.a], data.styles[q.b]]
+        styles = [data.style(q.a), data.style(q.b)]
         panels.append(
             Panel(
                 f"{styles[0].short} − {styles[1].short}",
@@ -163,9 +170,9 @@ def _claim(data: ReportData, item: ComparisonResult) -> doc.Claim:
         outcome=item.verdict.value.replace(" ", "-"),
         word=f"{SIGNS[item.verdict.value]} {item.verdict}",
         sentence=item.sentence(),
-        strength=f"Scope: {'the mean over ' if asked.scope == SUITE else ''}{where}, learner "
-        f"{' and '.join(data.learners)}, {data.study.budget:,} steps. Strength: {strength}, n = "
-        f"{item.seeds} {units}, α = {asked.alpha:.2g}.{hidden}{lost}{clipped}{conditional}",
+        strength=f"Scope: {'the mean over ' if asked.scope == SUITE else ''}{where}"
+        f"{data.trained}. Strength: {strength}, n = {item.seeds} {units}, α = "
+        f"{asked.alpha:.2g}.{hidden}{lost}{clipped}{conditional}",
         brief=(
             f"{asked.a} − {asked.b}",
             where,
@@ -211,7 +218,7 @@ def verdict_columns(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
     show = fitted([row[key] for row in rows for key in ("difference", "low", "high")])
     several = len({row["estimand"] for row in rows}) > 1
     return [
-        Column("method", "curriculum", kind="method"),
+        Column("method", "method", kind="method"),
         Column("control", "compared with", kind="method"),
         Column("setup", "setup"),
         Column("estimand", "by", where="shown" if several else "csv"),
@@ -235,7 +242,7 @@ def _table(data: ReportData, family: list[ComparisonResult]) -> Table:
     return Table(
         "verdicts",
         "",
-        f"Differences of {measures}, curriculum minus what it is compared with. A verdict is where "
+        f"Differences of {measures}, method minus what it is compared with. A verdict is where "
         "the interval lies, at the comparison's own share of α.",
         verdict_columns(rows),
         rows,

@@ -26,7 +26,7 @@ LEAST_CONTEXTS = 100
 
 _RUN = (
     Column("setup", "setup"),
-    Column("label", "curriculum", kind="method"),
+    Column("label", "method", kind="method"),
     Column("seed", "seed", number=True),
     Column("status", "status"),
     Column("how", "scored as"),

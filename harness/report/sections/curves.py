@@ -68,9 +68,14 @@ def _curves(data: ReportData, setup: str) -> Figure | None:
         f"curve-return-{setup}",
         setup,
         "Mean over runs (thick), every run (thin), a simultaneous band (shade), and the means of "
-        "the others in grey. A run that failed goes on at the floor; no curve is cut short.",
+        "the others in grey."
+        + (
+            ""
+            if data.foreign
+            else " A run that failed goes on at the floor; no curve is cut short."
+        ),
         Axis.over([], "environment steps", limits=(0.0, float(data.study.budget)), count=2),
-        Axis.over(drawn, "target return", count=3),
+        Axis.over(drawn, data.score_word.removeprefix("mean "), count=3),
         panels,
         backdrops={"all": behind},
         notes=f"{'; '.join(dict.fromkeys(captions)) or 'Too few runs for a band'}.{data.unknown}",

@@ -45,13 +45,13 @@ def document(data: ReportData, sections: Sequence[SectionOf] = SECTIONS) -> doc.
         title=study.name,
         question=study.question,
         facts=[
-            f"{len(study.labels)} curricula",
+            words.plural(len(study.labels), "method"),
             words.plural(len(study.setups), "setup"),
             f"n = {n} searches of {study.seeds.count} runs each"
             if data.by_search
             else f"n = {_seeds(data)} of {most} runs per cell",
-            f"learner {', '.join(data.learners)}",
-            f"{words.short_count(study.budget)} steps per run",
+            *([f"learner {', '.join(data.learners)}"] if data.learners else ()),
+            *([f"{words.short_count(study.budget)} steps per run"] if data.has_steps else ()),
         ],
         exploratory=data.analysis.exploratory,
         strength="exploratory" if data.exploratory else best,

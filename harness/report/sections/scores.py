@@ -43,7 +43,15 @@ def results(data: ReportData) -> doc.Section:
             if data.analysis.solved
             else ()
         ),
-        doc.Fold("Aggregates and performance profiles, as rliable defines them", aggregates(data)),
+        *(
+            [
+                doc.Fold(
+                    "Aggregates and performance profiles, as rliable defines them", aggregates(data)
+                )
+            ]
+            if any(estimand == "normalised" for _, _, estimand in data.analysis.scores)
+            else ()
+        ),
         doc.Fold("Probability of improvement", [doc.TableBlock(improvement(data))]),
     ]
     return doc.Section("results", "Scores", blocks)
@@ -128,8 +136,8 @@ def _returns(data: ReportData, setup: str) -> Figure | None:
         title=setup,
         caption=f"A dot is one run: full where it solved the task ({data.solved_words}), hollow "
         "where it did not, × where it failed. Above the dots, the mean and its interval"
-        + ("; dashed, the baseline and the reference policy." if ends else "."),
-        label="mean target return at the end of training",
+        + ("; dashed, what is 0 and what is 1 on the normalised scale." if ends else "."),
+        label=f"{data.score_word} at the end of training",
         head="solved",
         note=lambda runs: f"{sum(d.kind == 'solved' for d in runs)}/{len(runs)}",
         references=tuple(end.mean_return for end in ends),
@@ -140,7 +148,7 @@ def _table(data: ReportData, setup: str) -> Table:
     rows = [_row(data, setup, label) for label in data.study.labels]
     show = fitted([row[key] for row in rows for key in ("mean", "low", "high")], 4)
     columns = [
-        Column("method", "curriculum", kind="method"),
+        Column("method", "method", kind="method"),
         Column("runs", "n", number=True),
         Column("mean", "mean return", show, number=True),
         Column("standard_error", "SE", show, number=True),
@@ -159,13 +167,19 @@ def _table(data: ReportData, setup: str) -> Table:
     return Table(
         words.slug(f"results-{setup}"),
         setup,
-        f"{data.setups[setup].doc.rstrip('.')}; success: {data.setups[setup].success}. The p-value "
-        "is Welch's, unadjusted, against whichever mean came out best: a convention of the papers.",
+        f"{_described(data, setup)}The p-value is Welch's, unadjusted, against whichever "
+        "mean came out best: a convention of the papers.",
         columns,
         rows,
         notes=_notes(data, setup),
         optional=[column.key for column in columns if column.where != "csv"],
     )
+
+
+def _described(data: ReportData, setup: str) -> str:
+    """Returns what a setup is, where that is known."""
+    task = data.setups.get(setup)
+    return "" if task is None else f"{task.doc.rstrip('.')}; success: {task.success}. "
 
 
 def _notes(data: ReportData, setup: str) -> str:

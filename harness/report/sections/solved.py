@@ -72,7 +72,7 @@ def _differences(data: ReportData) -> Table:
         for item in data.comparisons(estimand="solved")
     ]
     columns = [
-        Column("method", "curriculum", kind="method"),
+        Column("method", "method", kind="method"),
         Column("control", "compared with", kind="method"),
         Column("setup", "setup"),
         Column("verdict", "verdict", lambda value: f"{SIGNS[value]} {value}", kind="verdict"),

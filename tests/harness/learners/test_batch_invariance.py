@@ -10,10 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium import spaces
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pacebench.harness import learners
+from pacebench.harness.learners.batched.heads import head_of
 from pacebench.harness.learners.batched.network import Layout, StackedPolicy
 from pacebench.harness.learners.batched.update import Rollout, Updater
 from pacebench.harness.learners.ppo import PPOParams
@@ -112,6 +114,8 @@ def test_an_update_of_any_shape_is_the_same_alone(
             policy.initialise(k, np.random.SeedSequence(member), True, 0.3)
         rollout = Rollout(packed[members], observation, action)
         orders = [np.random.default_rng(member) for member in members]
-        Updater(policy, params).update(rollout, orders, np.ones(len(members), dtype=np.bool_))
+        Updater(
+            policy, head_of(spaces.Box(-1.0, 1.0, (policy.layout.action,)), policy), params
+        ).update(rollout, orders, np.ones(len(members), dtype=np.bool_))
         after.append(policy.params[members.index(chosen)].numpy().tobytes())
     assert after[0] == after[1]

@@ -44,6 +44,7 @@ class Recorded:
     noise: NDArray[np.float32]
     orders: list[NDArray[np.int64]]
     buffer: dict[str, NDArray[np.float32]]
+    logged: dict[str, float]
 
 
 class _RecordingEnvs(TrainingEnvs):
@@ -181,7 +182,16 @@ def record(setup_name: str, params: PPOParams, index: int) -> Recorded:
         model.train()
     orders_rng = np.random.RandomState(index)
     orders = [orders_rng.permutation(STEPS * COPIES) for _ in range(params.n_epochs)]
-    return Recorded(before, agent.policy(0), first, training_envs.recorded, noise, orders, buffer)
+    return Recorded(
+        before=before,
+        after=agent.policy(0),
+        first_obs=first,
+        steps=training_envs.recorded,
+        noise=noise,
+        orders=orders,
+        buffer=buffer,
+        logged=agent.diagnostics(0),
+    )
 
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -198,6 +208,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     },
     "early stopping": {"target_kl": 0.002, "learning_rate": 3e-3},
     "a last minibatch that is smaller": {"batch_size": 100},
+    "one minibatch": {"batch_size": STEPS * COPIES, "learning_rate": 3e-3},
     "unnormalised advantages": {"normalize_advantage": False},
     "normalised observations and rewards": {"norm_obs": True, "norm_reward": True},
 }
@@ -255,6 +266,15 @@ def test_one_iteration_equals_stable_baselines3(setup: str, count: int, variant:
                 continue
             assert np.abs(theirs - recorded.before[name]).max() > 1e-5, f"{name} did not move"
             np.testing.assert_allclose(ours_now[name], theirs, rtol=0, atol=1e-5, err_msg=name)
+        told = agents.diagnostics(k)
+        assert told["gradient_norm"] > 0
+        if variant == "one minibatch":
+            # Diagnostics look at one minibatch of each epoch; here there is no other. Of the KL,
+            # Stable-Baselines3 logs the last epoch alone.
+            assert told["approx_kl"] == pytest.approx(recorded.logged["approx_kl"] / 2, rel=1e-3)
+            for name in ("clip_fraction", "entropy", "value_loss", "explained_variance"):
+                assert told[name] == pytest.approx(recorded.logged[name], rel=1e-3), name
+            assert told["clip_fraction"] > 0
 
 
 def _unit_moments(params: PPOParams, recorded: Recorded) -> dict[str, NDArray[np.float32]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -156,3 +157,13 @@ def test_a_setup_without_anchors_is_scored_alone_and_in_raw_returns() -> None:
         scales_of(synthetic.study(setups=BOTH), bare)
     (scale,) = scales_of(synthetic.study(setups=ONE), bare).values()
     assert scale.normalise(37.0) == 37.0
+
+
+def test_a_setup_without_anchors_is_scored_in_raw_returns() -> None:
+    bare = replace(synthetic.setup("point-mass-1"), anchors=None)
+    scale = scale_of(bare)
+    assert (scale.normalise(7.0), scale.raw(7.0), scale.unit) == (7.0, 7.0, 1.0)
+    assert (scale.lowest, scale.highest, scale.floor) == (bare.min_return, bare.max_return, 0.0)
+    # A failed run has no score where nothing says how low a return can be.
+    assert math.isnan(scale_of(replace(bare, min_return=None)).floor)
+    assert scale_of(replace(bare, min_return=None), floor=-3.0).floor == -3.0

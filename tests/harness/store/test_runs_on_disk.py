@@ -11,13 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pacebench.harness.records import Status
+from pacebench.harness.records import DIAGNOSTIC_COLUMNS, Status
 from pacebench.harness.store import tables
 from pacebench.harness.store.files import StorageError
 from pacebench.harness.store.runs import BadRunError, StoredRun, read_run, record_digest, write_run
 from pacebench.harness.store.store import RunStore
 from tests.harness.store.damages import forge_file
 from tests.harness.store.samples import empty_result, sample_result, sample_run
+
+COLUMNS = tuple(DIAGNOSTIC_COLUMNS.items())
 
 
 def _read(folder: Path) -> StoredRun | None:
@@ -51,6 +53,23 @@ def test_what_was_written_is_read_back(written: Path) -> None:
     assert found.tables["timings.parquet"].column_names == ["seconds"]
     policy = RunStore(written.parents[1]).policy(run.run_id)
     np.testing.assert_array_equal(policy["weights"], result.policy["weights"])
+
+
+def test_diagnostics_are_kept_where_there_are_any(tmp_path: Path, written: Path) -> None:
+    assert RunStore(written.parents[1]).diagnostics(written.name) is None, "as in older runs"
+    run = sample_run()
+    told = {name: [1, 2] if kind.startswith("int") else [0.5, np.nan] for name, kind in COLUMNS}
+    folder = tmp_path / "told" / "runs" / run.run_id
+    write_run(folder, run, replace(sample_result(run), diagnostics=told), {"attempts": 1})
+    found = RunStore(tmp_path / "told").diagnostics(run.run_id)
+    assert found is not None
+    assert found.column_names == [name for name, _ in COLUMNS]
+    assert found["env_steps"].to_pylist() == [1, 2]
+    assert found["approx_kl"][0].as_py() == 0.5
+    assert np.isnan(found["approx_kl"][1].as_py())
+    forge_file(folder, "diagnostics.parquet", b"no table")
+    with pytest.raises(BadRunError, match="no table of ours"):
+        RunStore(tmp_path / "told").diagnostics(run.run_id)
 
 
 def test_types_do_not_depend_on_what_was_recorded(written: Path) -> None:

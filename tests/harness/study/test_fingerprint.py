@@ -184,5 +184,12 @@ def test_a_mistake_in_a_plugin_is_no_failure_of_its_method(tmp_path: Path) -> No
     )
     page = (tmp_path / "results/edited/report/index.html").read_text()
     assert "mine on point-mass-2 is broken" in page
+    (tmp_path / "alone.yaml").write_text(
+        json.dumps({**STUDY, "name": "alone", "curricula": ["mine"]})
+    )
+    alone = (*command, "run", "alone.yaml", "--workers", "1")
+    assert "is broken" in _python(site, *alone, cwd=tmp_path, code=1)
+    said = _python(site, *command, "report", "alone.yaml", cwd=tmp_path, code=2)
+    assert "every run that ended crashed, mine on point-mass-2 with AttributeError" in said
     _install(site, "x = 1", url=url)
     assert "2 of 2 runs ended (2 ok), 1 of them now" in _python(site, *run, cwd=tmp_path)

@@ -69,7 +69,7 @@ def test_a_report_without_anchors_is_of_raw_returns(finished: Path) -> None:
     report(finished)
     text = (finished / "report" / "report.md").read_text()
     assert "no anchors: raw returns" in text
-    assert "every score called normalised is a raw return" in text
+    assert "without anchors it is the raw return" in text
 
 
 def test_raw_scales() -> None:

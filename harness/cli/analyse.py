@@ -1,0 +1,124 @@
+"""`pacebench analyse`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def analyse(
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            help="Scores: .csv, .tsv, .parquet, .json, .npz; folders METHOD/TASK/SEED; or "
+            "METHOD=LOG.",
+            metavar="SCORES...",
+        ),
+    ],
+    bounds: Annotated[
+        tuple[float, float] | None,
+        typer.Option(
+            "--range", help="Lowest and highest score that is possible.", metavar="LOW HIGH"
+        ),
+    ] = None,
+    task_range: Annotated[
+        list[str] | None,
+        typer.Option(help="The same for one task: TASK=LOW,HIGH.", metavar="TASK=LOW,HIGH"),
+    ] = None,
+    normalised: Annotated[
+        bool, typer.Option("--normalised", help="Scores are on one scale: 0 baseline, 1 reference.")
+    ] = False,
+    suite: Annotated[
+        bool, typer.Option("--suite", help="Ask about the mean over tasks, not about each one.")
+    ] = False,
+    control: Annotated[
+        str | None, typer.Option(help="The method to compare with (default: the first).")
+    ] = None,
+    compare: Annotated[
+        list[str] | None, typer.Option(help="Compare these two only: A,B.", metavar="A,B")
+    ] = None,
+    smallest_effect: Annotated[
+        float, typer.Option(help="Smallest effect of interest, as a share of the range.")
+    ] = 0.05,
+    alpha: Annotated[
+        float, typer.Option(help="Probability that any of the verdicts is wrong.")
+    ] = 0.05,
+    step: Annotated[int | None, typer.Option(min=1, help="Leave out what came later.")] = None,
+    metric: Annotated[
+        str | None, typer.Option(help="Metric of marl-eval, or tag of event files.")
+    ] = None,
+    last: Annotated[
+        int | None, typer.Option(min=1, help="Episodes of monitor.csv to average (default: 100).")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="What the report is called.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="Where to write (default: NAME-report, none with --json).")
+    ] = None,
+    json_: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
+) -> None:
+    """Analyse scores that were not made here: the same intervals, verdicts and page.
+
+    A table has the columns method, task, seed and score, and may have step and success.
+
+    Example: [bold]pacebench analyse scores.csv --range 0 1[/bold]
+    """
+    from pacebench.harness.analysis.foreign import ForeignQuestions, foreign_study
+    from pacebench.harness.cli.output import console, say_json, warnings_as_lines
+    from pacebench.harness.store.foreign.sources import read_scores
+
+    asked = ForeignQuestions(
+        name=name,
+        bounds=bounds,
+        task_bounds=dict(_task_range(text) for text in task_range or ()),
+        normalised=normalised,
+        suite=suite,
+        control=control,
+        pairs=[_pair(text) for text in compare or ()],
+        smallest_effect=smallest_effect,
+        alpha=alpha,
+        until=step,
+    )
+    with warnings_as_lines(), console(stderr=True).status("analysing and drawing …"):
+        made = foreign_study(read_scores(sources, metric=metric, last=last), asked)
+        if json_:
+            verdicts = made.verdicts()
+        if out is not None or not json_:
+            from pacebench.harness.report.foreign import report_foreign
+
+            folder = out or Path(f"{made.study.name}-report")
+            written = report_foreign(made, folder)
+    if json_:
+        say_json(verdicts)
+        return
+    from pacebench.harness.report.terminal import first_screen
+
+    screen = console()
+    for part in first_screen(made.study, written.view.family, exploratory=True):
+        screen.print(part)
+    for note in (*written.view.analysis.exploratory, *made.notes):
+        screen.print(f"Note: {note}", markup=False)
+    typer.echo(f"Report: {written.page}")
+
+
+def _task_range(text: str) -> tuple[str, tuple[float, float]]:
+    from pacebench.harness.errors import UserError
+
+    task, _, ends = text.rpartition("=")
+    try:
+        low, high = (float(end) for end in ends.split(","))
+    except ValueError:
+        task = ""
+    if not task:
+        raise UserError(f"--task-range {text}: give TASK=LOW,HIGH, such as hopper=0,3500.")
+    return task, (low, high)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    from pacebench.harness.errors import UserError
+
+    names = [name.strip() for name in text.split(",")]
+    if len(names) != 2 or not all(names):
+        raise UserError(f"--compare {text}: give two methods with a comma between them.")
+    return names[0], names[1]

@@ -1,0 +1,59 @@
+"""The report of scores that were not made here: the same analysis, and the same page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pacebench.harness.analysis.foreign import ForeignStudy
+from pacebench.harness.analysis.history import History
+from pacebench.harness.report.data import ReportData
+from pacebench.harness.report.make import Report, write
+from pacebench.harness.report.sections.claims import claims, wealth
+from pacebench.harness.report.sections.curves import learning
+from pacebench.harness.report.sections.foreign import origin
+from pacebench.harness.report.sections.order import document
+from pacebench.harness.report.sections.scores import results
+from pacebench.harness.store import provenance
+from pacebench.harness.store.ledger import now
+
+
+def foreign_data(made: ForeignStudy) -> ReportData:
+    """Returns what the report of scores from elsewhere is made from."""
+    code = provenance.code_words(provenance.provenance())
+    packages = provenance.package_versions(provenance.REPORT_PACKAGES)
+    rows = [
+        ("scores", made.source),
+        ("SHA-256 of the scores as read", made.digest),
+        ("report", f"{now()}; code {code}; {provenance.version_words({'versions': packages})}"),
+    ]
+    runs = made.table.rows
+    return ReportData(
+        study=made.study,
+        declared=made.study,
+        setups={},
+        scales=made.scales,
+        runs=runs,
+        scored=runs,
+        curves=made.curves,
+        updates=made.updates,
+        retired=0,
+        analysis=made.analysis,
+        frozen=None,
+        history=History(),
+        provenance=rows,
+        notes=made.notes,
+        foreign=made,
+    )
+
+
+def report_foreign(made: ForeignStudy, out: Path) -> Report:
+    """Writes the report of scores from elsewhere.
+
+    Raises:
+        StorageError: The folder cannot be written.
+    """
+    data = foreign_data(made)
+    curves = (learning,) if made.table.has_area else ()
+    said = document(data, (claims, wealth, results, *curves, origin))
+    write(said, data, out)
+    return Report(out, data, said)
