@@ -87,8 +87,8 @@ def noted(root: Path, event: str) -> int:
     return sum(f'"event": "{event}"' in line or f'"event":"{event}"' in line for line in lines)
 
 
-def killed_at(file: Path, root: Path, event: str) -> bool:
-    """Runs a study and kills it with −9 when the ledger notes an event; says whether it was."""
+def killed_at(file: Path, root: Path, event: str, times: int = 1) -> bool:
+    """Runs a study and kills it with −9 once an event was noted so often; says if it was."""
     command = [sys.executable, "-m", "pacebench.harness", "run", str(file)]
     before = noted(root, event)
     runner = subprocess.Popen(
@@ -101,7 +101,7 @@ def killed_at(file: Path, root: Path, event: str) -> bool:
     end = time.monotonic() + 600
     killed = False
     while runner.poll() is None and not killed and time.monotonic() < end:
-        if noted(root, event) > before:
+        if noted(root, event) >= before + times:
             os.killpg(runner.pid, signal.SIGKILL)
             killed = True
         time.sleep(0.02)

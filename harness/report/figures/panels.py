@@ -19,7 +19,7 @@ FloatArray = NDArray[np.float64]
 
 # Of a panel in the units of its drawing, with the frame inside.
 WIDTH, HEIGHT = 200, 116
-LEFT, TOP, RIGHT, BOTTOM = 32, 6, 6, 18
+LEFT, TOP, RIGHT, BOTTOM = 36, 6, 6, 18
 _COLUMNS, _HEAD = 4, 18  # of the file
 _LEAST, _MOST = 4, 6  # panels in a row of the page
 

@@ -139,14 +139,15 @@ def _behaviour(mine: pd.DataFrame) -> dict[str, Any]:
         return found
     kinds = mine["step"].value_counts(normalize=True)
     ratio = (paced["kl_step"] / paced["epsilon"]).astype(float)
-    violations = int(((ratio > 1 + _TOLERANCE) & ~estimated).sum())
+    # An estimate may lie above a bound that is kept.
+    violations = None if estimated.any() else int((ratio > 1 + _TOLERANCE).sum())
     moved = int((paced["kl_step"].astype(float) > _ARRIVED).sum())
     ess = (paced["ess"].astype(float) / paced["episodes"].astype(float)).median()
     return found | {
         "moved": moved,
         **{kind: float(kinds.get(kind, 0.0)) for kind in _STEPS},
         "violations": violations,
-        "violation_share": violations / moved if moved else None,
+        "violation_share": violations / moved if moved and violations is not None else None,
         "largest_ratio": float(ratio.max()),
         "ess_share": float(ess),
     }
