@@ -38,6 +38,7 @@ docs/tutorial
 docs/notebook
 docs/running
 docs/report
+docs/your-numbers
 docs/tuning
 docs/overhead
 ```

@@ -23,8 +23,8 @@ from pacebench.harness.errors import UserError
 from pacebench.harness.store.files import make_folder, sha256, write_atomic
 
 FORMAT = 1
-# Runs of a file. What is left over is decoded every time, which takes about a second at most.
-SEGMENT = 1_000
+# Runs and bytes of a file. What is left over is decoded every time, in about a second at most.
+SEGMENT, _LARGEST = 1_000, 64 * 2**20
 _ALIGNED = 64  # bytes, so that tables are used where they lie in the file
 
 Stamps = list[list[int]]  # size and time of each file of a run
@@ -42,6 +42,7 @@ class TableCache:
         home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
         self._folder = Path(home) / "pacebench" / f"tables-{FORMAT}" / sha256(bytes(root))[:16]
         self._fresh: dict[str, tuple[Stamps, Tables]] = {}
+        self._bytes = 0
         self._known: dict[str, tuple[Path, Stamps, Tables]] = {}
         self._unused: set[Path] = set()
         for path in sorted(self._folder.glob("*.arrow")):
@@ -71,8 +72,9 @@ class TableCache:
     def add(self, checksum: str, stamps: Stamps, tables: Tables) -> None:
         """Keeps the tables of a run whose files were verified."""
         self._fresh[checksum] = (stamps, tables)
-        if len(self._fresh) == SEGMENT:
-            fresh, self._fresh = self._fresh, {}
+        self._bytes += sum(table.nbytes for table in tables.values())
+        if len(self._fresh) == SEGMENT or self._bytes >= _LARGEST:
+            fresh, self._fresh, self._bytes = self._fresh, {}, 0
             # A full or read-only disk costs the next reader time, and nothing else.
             with contextlib.suppress(UserError):
                 data = _pack(fresh)

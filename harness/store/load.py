@@ -90,6 +90,7 @@ def load_results(path: Path | str) -> Results:
     if manifest is None:
         raise UserError(f"{path}: no results here; run the study first.")
     good, bad = store.scan((entry.run_id for entry in manifest.entries), tables=True)
+    store.tidy()
     for run_id, reason in bad.items():
         warnings.warn(
             f"run {run_id} is not to be trusted and counts as missing: {reason}; "

@@ -141,27 +141,36 @@ class RunStore:
     ) -> tuple[dict[str, StoredRun], dict[str, str]]:
         """Reads and verifies many runs.
 
+        Args:
+            run_ids: Which.
+            tables: Also return their tables, of which those in the cache are not verified again.
+
         Returns:
             The finished runs by id, and for every bad one the reason.
         """
         good: dict[str, StoredRun] = {}
         bad: dict[str, str] = {}
-        cache = TableCache(self.root) if tables else None
         # One after the other: threads would spend more on the interpreter's lock than they save.
         for run_id in dict.fromkeys(run_ids):
             try:
-                run = self.read(run_id) if cache is None else self._read_tables(run_id, cache)
+                run = self.read_tables(run_id) if tables else self.read(run_id)
             except BadRunError as error:
                 bad[run_id] = str(error)
                 continue
             if run is not None:
                 good[run_id] = run
-        if cache is not None:
-            cache.tidy()
         return good, bad
 
-    def _read_tables(self, run_id: str, cache: TableCache) -> StoredRun | None:
-        """Reads a run with its tables, and decodes only what was not decoded before."""
+    @functools.cached_property
+    def _cache(self) -> TableCache:
+        return TableCache(self.root)
+
+    def read_tables(self, run_id: str) -> StoredRun | None:
+        """Reads a run with its tables; verifies and decodes those that are not in the cache.
+
+        Raises:
+            BadRunError: Something is torn, corrupted or from elsewhere.
+        """
 
         def read(name: str) -> bytes:
             return self.files.read(f"runs/{run_id}/{name}")
@@ -171,11 +180,15 @@ class RunStore:
             return None
         # Taken before the files are read: what is written meanwhile is newer.
         stamps = [self.files.stamp(f"runs/{run_id}/{name}") for name in record["files"]]
-        tables = cache.get(record["checksum"], stamps)
+        tables = self._cache.get(record["checksum"], stamps)
         if tables is None:
             tables = read_tables(read, record)
-            cache.add(record["checksum"], stamps, tables)
+            self._cache.add(record["checksum"], stamps, tables)
         return StoredRun(run_id, record, tables)
+
+    def tidy(self) -> None:
+        """Forgets tables of which nothing was read, after all runs of the study were."""
+        self._cache.tidy()
 
     def write(self, run: PlannedRun, result: RunResult, execution: dict[str, Any]) -> None:
         """Writes a finished run; see `write_run`."""

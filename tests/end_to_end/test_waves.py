@@ -98,14 +98,14 @@ def killed_at(file: Path, root: Path, event: str) -> bool:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    end = time.monotonic() + 120
+    end = time.monotonic() + 600
     killed = False
     while runner.poll() is None and not killed and time.monotonic() < end:
         if noted(root, event) > before:
             os.killpg(runner.pid, signal.SIGKILL)
             killed = True
         time.sleep(0.02)
-    runner.wait(120)
+    runner.wait(600)
     return killed
 
 
