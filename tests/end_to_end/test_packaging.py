@@ -55,6 +55,14 @@ def test_every_package_is_listed() -> None:
     assert set(listed["packages"]) == found
 
 
+def test_every_file_of_the_packages_is_in_the_wheel(site: Path) -> None:
+    command = ["git", "ls-files", *FOLDERS]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    names = [name for name in listed.stdout.splitlines() if "_registry" not in name]
+    assert len(names) > 300
+    assert [name for name in names if not (site / "pacebench" / name).is_file()] == []
+
+
 def test_the_wheel_lives_beside_other_packages_of_the_same_names(
     site: Path, tmp_path: Path
 ) -> None:
