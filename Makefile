@@ -13,7 +13,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1
 
 .DEFAULT_GOAL := help
-.PHONY: help setup quick test lint format validate benchmark docs report clean
+.PHONY: help setup quick test lint format validate benchmark docs derived report clean
 
 help: ## Show this help
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -58,7 +58,16 @@ benchmark: setup ## Print the ratio tables of every benchmark
 	  name=$$(basename $$script .py); echo "== $$name"; $(BIN)/python -m benchmarks.$$name || exit 1; \
 	done
 
-docs: setup ## Regenerate what docs/ derives from the code
+# The site's tools are installed when it is built, and by nothing else.
+$(VENV)/.docs: $(VENV)/.complete
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	touch $@
+
+docs: $(VENV)/.docs ## Build the documentation site into build/docs; warnings are errors
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going -d build/doctrees -c docs/site . build/docs
+	@echo "The site: build/docs/index.html"
+
+derived: setup ## Regenerate what docs/ derives from the code: schema and pictures
 	$(BIN)/pacebench schema --out docs/study.schema.json
 	for setup in point-mass-1 point-mass-2 point-mass-2d lunar-lander ball-catching sparse-maze; do \
 	  $(BIN)/pacebench render $$setup --sheet --out docs/images/$$setup.png || exit 1; \

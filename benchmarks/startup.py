@@ -28,7 +28,7 @@ ALONE = "import typer, typer.rich_utils"
 HELP = "from pacebench.harness.cli import main; import sys; sys.argv[1:] = ['--help']; main()"
 # What a worker has no need of for a cell of `ppo` on Point Mass.
 SUPERFLUOUS = (
-    *("matplotlib", "seaborn", "optuna", "sqlalchemy", "ray", "submitit", "stable_baselines3"),
+    *("matplotlib", "optuna", "sqlalchemy", "ray", "submitit", "stable_baselines3"),
     *("mujoco", "Box2D", "pygame", "statsmodels", "rliable", "arch", "typer", "ruamel", "jinja2"),
 )
 

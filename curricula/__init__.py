@@ -1,9 +1,11 @@
 """What to practise next: context distributions and their update rules, in NumPy and SciPy alone.
 
-target = curricula.Gaussian(mean, variances)
-c = curricula.make("spgl", target=target, initial=initial, epsilon=0.05, threshold=5.0)
-contexts = c.sample(n, rng)
-record = c.update(contexts, values)
+    target = curricula.Gaussian(mean, variances)
+    c = curricula.make("spgl", target=target, initial=initial, epsilon=0.05, threshold=5.0)
+    contexts = c.sample(n, rng)
+    record = c.update(contexts, values)
+
+`names()` lists what there is; `register` adds yours.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class Acl(Curriculum):
     """Automated curriculum learning (Graves et al. 2017): a bandit seeks progress, cell by cell.
 
     The context box is a grid of N cells, contexts uniform within a cell. An episode with value V in
-    cell i has the reward r = |V − V of the last episode there|, scaled to [−1, 1] by the smallest
+    cell i has the reward r = `|V − V of the last episode there|`, scaled to [−1, 1] by the smallest
     and largest so far. Exp3.S (Auer et al. 2002) weighs the cells: with π the probability that the
     cell was drawn with, and α = 1/t at the t-th episode,
 
@@ -92,6 +92,7 @@ class Acl(Curriculum):
     capabilities: ClassVar[Capabilities] = Capabilities(
         needs_bounds=True, inside_bounds=True, uniform_without_progress=True
     )
+    result_version: ClassVar[str] = "2"
     search: ClassVar[dict[str, SearchRange]] = {
         "exploration": SearchRange(0.05, 0.4),
         "rate": SearchRange(0.005, 0.1, log=True),
@@ -113,7 +114,7 @@ class Acl(Curriculum):
             raise CurriculumError(f"acl needs a whole number of bins ≥ 1, not {bins!r}.")
         if bins**self.dim > _MOST_CELLS:
             raise CurriculumError(
-                f"acl with {bins} bins in {self.dim} dimensions has {bins**self.dim} cells; "
+                f"acl with {bins} bins in {self.dim} dimensions has {bins}^{self.dim} cells; "
                 f"give fewer bins, so that there are at most {_MOST_CELLS}."
             )
         self.exploration, self.rate = as_number(exploration, "exploration"), as_number(rate, "rate")
@@ -136,22 +137,34 @@ class Acl(Curriculum):
 
     def _propose(self, contexts: Array, values: Array) -> Proposal:
         cells = self._distribution.cells(contexts)
-        chances = self._distribution.probabilities[cells]
-        weights, last, (low, high) = self.weights.copy(), self.last.copy(), self.extremes
-        count = len(weights)
-        for t, (i, chance, value) in enumerate(
-            zip(cells, chances, values, strict=True), start=self.episodes + 2
+        chances = self._distribution.probabilities[cells].tolist()
+        last, (low, high) = self.last.copy(), self.extremes
+        visited, places = np.unique(cells, return_inverse=True)
+        # Every cell that is not visited has w = ln(aᵤ e^(w before) + bᵤ) with the same aᵤ and bᵤ,
+        # so a visit costs the same whatever the number of cells.
+        own, others = self.weights[visited], np.delete(self.weights, visited)
+        before, number = -math.inf, -math.inf
+        if len(others):
+            before, number = float(np.logaddexp.reduce(others)), math.log(len(others))
+        kept, gained = 0.0, -math.inf
+        for t, (i, cell, chance, value) in enumerate(
+            zip(places.tolist(), cells.tolist(), chances, values.tolist(), strict=True),
+            start=self.episodes + 2,
         ):
-            progress = 0.0 if math.isnan(last[i]) else abs(float(value - last[i]))
-            last[i] = value
+            progress = 0.0 if math.isnan(last[cell]) else abs(value - float(last[cell]))
+            last[cell] = value
             low, high = min(low, progress), max(high, progress)
             span = high - low
             if span > 1e-12 * high:
-                weights[i] += self.rate * (2.0 * (progress - low) / span - 1.0) / chance
-            peak = float(weights.max())
-            total = peak + math.log(float(np.exp(weights - peak).sum()))
-            shared = total - math.log(t) - math.log(count)
-            weights = np.logaddexp(weights + math.log1p(-1.0 / t), shared)
+                own[i] += self.rate * (2.0 * (progress - low) / span - 1.0) / chance
+            rest = np.logaddexp(before + kept, gained + number)
+            total = np.logaddexp(rest, np.logaddexp.reduce(own))
+            shared = float(total) - math.log(t) - math.log(len(last))
+            left = math.log1p(-1.0 / t)
+            own = np.logaddexp(own + left, shared)
+            kept, gained = kept + left, float(np.logaddexp(gained + left, shared))
+        weights = np.logaddexp(self.weights + kept, gained)
+        weights[visited] = own
         state = {
             "weights": weights - weights.max(),
             "last": last,

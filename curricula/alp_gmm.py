@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Unpack
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from pacebench.curricula.base import Common, Curriculum, Proposal
 from pacebench.curricula.capabilities import Capabilities
@@ -50,8 +51,8 @@ class ClippedMixture:
 class AlpGmm(Curriculum):
     """ALP-GMM (Portelas et al. 2019): a mixture model of where progress is made.
 
-    The absolute learning progress of an episode with value V at c is |V − V'|, V' the value of the
-    nearest earlier context, in units of the box. Every `fit_rate` episodes, mixtures of 2 to 10
+    The absolute learning progress of an episode with value V at c is `|V − V'|`, V' the value of
+    the nearest earlier context, in units of the box. Every `fit_rate` episodes, mixtures of 2 to 10
     Gaussians are fitted to the last of them as points (c, ALP); the lowest AIC wins. A context is
     uniform with probability `uniform`; otherwise it is drawn from a component, chosen in proportion
     to its mean ALP, and clipped to the bounds. Until the first fit, and while no component shows
@@ -70,6 +71,7 @@ class AlpGmm(Curriculum):
     capabilities: ClassVar[Capabilities] = Capabilities(
         needs_bounds=True, inside_bounds=True, bounded_memory=True, uniform_without_progress=True
     )
+    result_version: ClassVar[str] = "2"
     search: ClassVar[dict[str, SearchRange]] = {
         "fit_rate": SearchRange(50, 300, log=True, integer=True),
         "uniform": SearchRange(0.05, 0.4),
@@ -115,20 +117,25 @@ class AlpGmm(Curriculum):
         shares = np.clip((contexts - self.box.lower) / width, 0.0, 1.0)
         known, fresh, parts, episodes = self.known, self.fresh, self.parts, self.episodes
         case = "collecting"
-        for share, value in zip(shares, values, strict=True):
-            progress = 0.0
-            if len(known) > _FEWEST:
-                nearest = ((known[:, :-1] - share) ** 2).sum(axis=1).argmin()
-                progress = abs(float(value - known[nearest, -1]))
-            known = np.concatenate([known, [[*share, value]]])[-self.history :]
-            fresh = np.concatenate([fresh, [[*share, progress]]])
-            episodes += 1
-            if len(fresh) == self.fit_rate:
-                parts, case = self._fitted(fresh), "fitted"
-                fresh = fresh[:0]
+        everything = np.concatenate([known, np.column_stack([shares, values])])
+        progress = self._progress(everything, len(values))
+        fresh = np.concatenate([fresh, np.column_stack([shares, progress])])
+        while len(fresh) >= self.fit_rate:
+            parts, case = self._fitted(fresh[: self.fit_rate]), "fitted"
+            fresh = fresh[self.fit_rate :]
+        known, episodes = everything[-self.history :], episodes + len(values)
         state = {"known": known, "fresh": fresh, "parts": parts, "episodes": episodes}
         p = self._distribution if parts is self.parts else self._of(parts)
         return Proposal("mixture", case, p, state)
+
+    def _progress(self, known: Array, count: int) -> Array:
+        """Returns |V − V of the nearest earlier context| of the last `count` episodes."""
+        gaps = cdist(known[-count:, :-1], known[:, :-1], "sqeuclidean")
+        own, others = np.arange(len(known) - count, len(known))[:, None], np.arange(len(known))
+        gaps[(others >= own) | (others < own - self.history)] = np.inf
+        change = np.abs(known[-count:, -1] - known[gaps.argmin(axis=1), -1])
+        earlier = np.minimum(own[:, 0], self.history)
+        return np.where(earlier > _FEWEST, change, 0.0)
 
     def _fitted(self, points: Array) -> list[tuple[float, list[float], list[list[float]]]]:
         """Returns the components of the best mixture that show progress."""

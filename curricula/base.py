@@ -95,6 +95,8 @@ class Curriculum:
     # Raised when a change to one of ours alters its results: runs made before get other ids.
     result_version: ClassVar[str] = "1"
     requires_epsilon_below: ClassVar[float | None] = None
+    # Whether `learns_from` leaves episodes out.
+    selective: bool = False
 
     def __init__(
         self,

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Unpack
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
 
 from pacebench.curricula.base import Common, Curriculum, Proposal
 from pacebench.curricula.capabilities import Capabilities
@@ -23,8 +24,12 @@ _DIRECTIONS = 100
 # The authors' metric ε of 0.5 on a box of widths 8 and 7.5, for boxes of any size.
 _EPSILON, _WIDTH = 0.5, 7.75
 _BANDWIDTH = 0.3
-# Predictions made at a time: what they need stays in the cache.
-_ROWS = 512
+# Candidates of each particle that are looked at first.
+_FIRST = 10
+# Kernels computed at a time: they stay in the cache.
+_AT_A_TIME = 1 << 16
+# The smallest logarithm of a kernel that counts, and the sum of kernels below which all are far.
+_NEGLIGIBLE, _FAR = np.float32(-60.0), 1e-9
 # What a context drawn from a particle is off by, as a share of the box, and of a success the part
 # that does not depend on how far it fell short.
 _NOISE = 1e-3
@@ -88,6 +93,7 @@ class Currot(Curriculum):
         bounded_memory=True,
         reaches_target=0.05,
     )
+    result_version: ClassVar[str] = "2"
     search: ClassVar[dict[str, SearchRange]] = {"metric_epsilon": SearchRange(0.05, 2.0, log=True)}
     threshold: float
 
@@ -160,7 +166,7 @@ class Currot(Curriculum):
             valid = model(successes) >= self.threshold
             if int(valid.sum()) >= len(poor):
                 successes, valid = successes[valid], valid[valid]
-            _, chosen = linear_sum_assignment(_squared_distances(safe[poor], successes))
+            _, chosen = linear_sum_assignment(cdist(safe[poor], successes, "sqeuclidean"))
             safe[poor], good[poor] = successes[chosen], valid[chosen]
         return safe, good
 
@@ -186,13 +192,25 @@ class Currot(Curriculum):
         scale = np.minimum(self.radius, np.sqrt(length2))
         points = particles[:, None, :] + scale[:, None, None] * offsets
         points = np.clip(points, self.lower, self.upper)
-        expected = model(points.reshape(-1, self.dim)).reshape(points.shape[:2])
-        away = np.linalg.norm(points - (particles + way)[:, None, :], axis=2)
-        away[expected <= self.threshold] = math.inf
-        chosen = np.where(
-            np.isfinite(away).any(axis=1), away.argmin(axis=1), expected.argmax(axis=1)
-        )
-        return np.asarray(points[np.arange(len(points)), chosen])
+        gaps = points - (particles + way)[:, None, :]
+        away = np.einsum("ijk,ijk->ij", gaps, gaps)
+        # The nearest first; most particles find one among them, and the others need no prediction.
+        order = np.argsort(away, axis=1, kind="stable")
+        found, seeking = np.empty_like(particles), np.arange(len(particles))
+        expected = np.empty(away.shape)
+        for part in (slice(0, _FIRST), slice(_FIRST, None)):
+            if not len(seeking):
+                break
+            tried = points[seeking[:, None], order[seeking, part]]
+            predicted = model(tried.reshape(-1, self.dim)).reshape(tried.shape[:2])
+            expected[seeking, part] = predicted
+            above = predicted > self.threshold
+            hit = above.any(axis=1)
+            found[seeking[hit]] = tried[hit, above[hit].argmax(axis=1)]
+            seeking = seeking[~hit]
+        best = expected[seeking].argmax(axis=1)
+        found[seeking] = points[seeking, order[seeking, best]]
+        return found
 
     def _state(self) -> dict[str, Any]:
         particles = self._distribution.particles.tolist()
@@ -218,24 +236,42 @@ class KernelRegression:
     def __init__(self, contexts: Array, values: Array, width: float) -> None:
         # Single precision halves the time of the many exponentials; centring keeps its digits.
         self._origin, self._width = contexts.mean(axis=0), width
-        self._points = ((contexts - self._origin) / width).astype(np.float32)
+        points = (contexts - self._origin) / width
+        halves = 0.5 * np.einsum("ij,ij->i", points, points)
+        # −‖c − x‖²/2h² = c·x − ‖x‖²/2 − ‖c‖²/2, as one product.
+        self._points = np.column_stack([points, -halves, np.ones(len(points))]).astype(np.float32).T
         self._shift = float(values.min())
-        self._values = (values - self._shift).astype(np.float32)
-        self._halves = 0.5 * np.einsum("ij,ij->i", self._points, self._points)
+        # Beside the values stand ones: both sums of the regression are one product, too.
+        shifted = values - self._shift
+        self._values = np.column_stack([shifted, np.ones(len(shifted))]).astype(np.float32)
 
     def __call__(self, contexts: Array) -> Array:
         """Returns the prediction at each row of (n, d)."""
-        found = np.empty(len(contexts))
-        for start in range(0, len(contexts), _ROWS):
-            rows = slice(start, start + _ROWS)
-            x = ((contexts[rows] - self._origin) / self._width).astype(np.float32)
-            logs = x @ self._points.T
-            logs -= self._halves
+        x = (contexts - self._origin) / self._width
+        halves = 0.5 * np.einsum("ij,ij->i", x, x)
+        asked = np.column_stack([x, np.ones(len(x)), -halves]).astype(np.float32)
+        sums = np.empty((len(asked), 2), np.float32)
+        height = max(1, _AT_A_TIME // len(self._values))
+        # Fresh memory would take longer to get than to fill.
+        space = np.empty((min(height, len(asked)), len(self._values)), np.float32)
+        for start in range(0, len(asked), height):
+            rows = asked[start : start + height]
+            logs = np.matmul(rows, self._points, out=space[: len(rows)])
+            sums[start : start + height] = self._sums(logs)
+        far = np.flatnonzero(sums[:, 1] < _FAR)
+        if len(far):
             # The nearest point decides where all are far; its logarithm becomes zero.
+            logs = asked[far] @ self._points
             logs -= logs.max(axis=1, keepdims=True)
-            np.exp(logs, out=logs)
-            found[rows] = (logs @ self._values) / logs.sum(axis=1)
-        return found + self._shift
+            sums[far] = self._sums(logs)
+        return sums[:, 0] / sums[:, 1].astype(np.float64) + self._shift
+
+    def _sums(self, logs: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Returns Σ k V and Σ k of each row; overwrites the logarithms."""
+        # Smaller numbers are nothing beside the others, and slow to compute with.
+        np.maximum(logs, _NEGLIGIBLE, out=logs)
+        np.exp(logs, out=logs)
+        return np.asarray(logs @ self._values)
 
 
 def transport(source: Array, wanted: Array, rng: np.random.Generator) -> Array:
@@ -243,10 +279,7 @@ def transport(source: Array, wanted: Array, rng: np.random.Generator) -> Array:
     directions = rng.standard_normal((_DIRECTIONS, source.shape[1]))
     directions /= np.linalg.norm(directions, axis=1, keepdims=True)
     here, there = directions @ source.T, np.sort(directions @ wanted.T, axis=1)
-    ranks = here.argsort(axis=1).argsort(axis=1)
-    gaps = np.take_along_axis(there, ranks, axis=1) - here
+    gaps = -here
+    order = here.argsort(axis=1)
+    np.put_along_axis(gaps, order, there - np.take_along_axis(here, order, axis=1), axis=1)
     return np.asarray(gaps.T @ directions / _DIRECTIONS)
-
-
-def _squared_distances(a: Array, b: Array) -> Array:
-    return np.asarray(((a[:, None, :] - b[None, :, :]) ** 2).sum(axis=2))

@@ -93,7 +93,7 @@ class Plr(Curriculum):
         if not (shares and 0.0 < float(beta) < math.inf):
             raise CurriculumError("plr needs replay_rate and rho between 0 and 1 and a beta > 0.")
         self.buffer, self.replay_rate, self.beta, self.rho = buffer, replay_rate, beta, rho
-        self.robust = bool(robust)
+        self.selective = bool(robust)
         self.box = UniformBox(*self.bounds)
         # Episodes so far; and of each context kept its score, best return and last episode.
         self.clock = 0
@@ -112,7 +112,7 @@ class Plr(Curriculum):
 
     def learns_from(self, contexts: Array) -> NDArray[np.bool_]:
         """Says of each context whether the learner should take gradients from its episodes."""
-        if not self.robust:
+        if not self.selective:
             return super().learns_from(contexts)
         return np.isfinite(self.best_returns(contexts))
 

@@ -72,6 +72,7 @@ class Procurl(Curriculum):
     capabilities: ClassVar[Capabilities] = Capabilities(
         needs_bounds=True, inside_bounds=True, bounded_memory=True, uniform_without_progress=True
     )
+    result_version: ClassVar[str] = "2"
     search: ClassVar[dict[str, SearchRange]] = {
         "beta": SearchRange(10.0, 300.0, log=True),
         "bandwidth": SearchRange(0.03, 0.3, log=True),
@@ -121,8 +122,10 @@ class Procurl(Curriculum):
             chance = np.clip((model(contexts) - low) / (high - low), 0.0, 1.0)
             return chance * (1.0 - chance)
 
-        near = (np.exp(-cdist(here, there)) * between(there)).max(axis=1)
-        logits = self.beta * between(here) * near
+        near = cdist(here, there)
+        with np.errstate(divide="ignore"):
+            np.subtract(np.log(between(there)), near, out=near)
+        logits = self.beta * between(here) * np.exp(near.max(axis=1))
         weights = np.exp(logits - logits.max())
         return PointDistribution(points, weights / weights.sum())
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
 
 from pacebench.curricula.checks import Array
 from pacebench.curricula.errors import CurriculumError
@@ -130,8 +131,7 @@ def _near(
     pool = np.concatenate([memory.contexts[old], fresh])
     pool_values = np.concatenate([memory.values[old], fresh_values])
     if len(pool) > size:
-        gaps = ((pool[:, None, :] - wanted[None, :, :]) ** 2).sum(axis=2)
-        chosen, _ = linear_sum_assignment(gaps)
+        chosen, _ = linear_sum_assignment(cdist(pool, wanted, "sqeuclidean"))
         pool, pool_values = pool[chosen], pool_values[chosen]
         taken[taken] = np.isin(np.arange(len(fresh)) + len(old), chosen)
     return pool, pool_values, taken

@@ -1,5 +1,7 @@
 """Everything that turns a study into evidence.
 
+The whole of it::
+
     study = harness.load_study("quick")
     harness.run(study)
     harness.verdicts("results/quick")            # a DataFrame, one row per question

@@ -69,12 +69,12 @@ def questions(study: Study, estimands: tuple[str, ...]) -> list[Question]:
         for estimand in said.primary
         for scope in ((SUITE,) if estimand == "normalised" and suite else study.setups)
         for pair in study.comparisons
+        if pair.asked_on(scope)
     ]
     total = sum(pair.weight for pair, _, _ in asked)
     found = [
         Question(*pair.pair, scope, estimand, said.alpha * pair.weight / total, weighted=True)
         for pair, scope, estimand in asked
-        if pair.weight > 0
     ]
     known = {(q.a, q.b, q.scope, q.estimand) for q in found}
     for estimand in estimands:

@@ -100,7 +100,8 @@ class ForeignStudy:
     @property
     def updates(self) -> pd.DataFrame:
         """No curriculum is known."""
-        return pd.DataFrame(columns=["run_id", "label", "setup", "seed", "current"])
+        columns = ["run_id", "label", "setup", "seed", "current"]
+        return pd.DataFrame(columns=columns).astype({"seed": np.int64})
 
     @property
     def solved_words(self) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -113,11 +114,14 @@ def _one_entry_per_method(study: Study) -> Study:
     said = study.statistics
     pairs = said.comparisons
     if not isinstance(pairs, str):
-        weights: dict[tuple[str, str], float] = {}
+        weights: dict[Any, float] = {}
         for declared in pairs:
-            pair = (names[declared.pair[0]], names[declared.pair[1]])
-            weights[pair] = weights.get(pair, 0.0) + declared.weight
-        pairs = tuple(Comparison(pair=pair, weight=w) for pair, w in weights.items())
+            key = (names[declared.pair[0]], names[declared.pair[1]]), declared.setups
+            weights[key] = weights.get(key, 0.0) + declared.weight
+        pairs = tuple(
+            Comparison(pair=pair, weight=weight, setups=setups)
+            for (pair, setups), weight in weights.items()
+        )
     update = {"control": names[study.control], "comparisons": pairs}
     statistics = said.model_copy(update=update)
     return study.model_copy(update={"curricula": tuple(entries.values()), "statistics": statistics})

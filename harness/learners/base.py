@@ -52,12 +52,14 @@ class RolloutEnvs(Protocol):
         obs: The current observations (S, n, observation).
         restarted: Agents whose copies all began new episodes since the last rollout.
         broken: Why the observations of an agent cannot be learned from, by its position.
+        learned: Which running episodes (S, n) may be learned from; None if all may.
         copies: n.
     """
 
     obs: Floats
     restarted: list[int]
     broken: dict[int, str]
+    learned: Bools | None
     copies: int
     observation_space: spaces.Box
     action_space: spaces.Box | spaces.Discrete
@@ -124,6 +126,7 @@ class LearnerCapabilities:
             interrupted run starts again.
         on_policy: Learns from the rollout of the current policy alone.
         discrete: Learns in environments with discrete actions as well.
+        selective_gradients: Takes no gradient from episodes that its curriculum excludes.
     """
 
     batched_seeds: bool
@@ -131,6 +134,7 @@ class LearnerCapabilities:
     checkpoints: bool
     on_policy: bool
     discrete: bool = False
+    selective_gradients: bool = False
 
 
 class LearnerParams(BaseModel):

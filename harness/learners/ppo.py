@@ -63,7 +63,12 @@ class PPO(Learner):
     )
     Params: ClassVar[type[LearnerParams]] = PPOParams
     capabilities: ClassVar[LearnerCapabilities] = LearnerCapabilities(
-        batched_seeds=True, critic=True, checkpoints=True, on_policy=True, discrete=True
+        batched_seeds=True,
+        critic=True,
+        checkpoints=True,
+        on_policy=True,
+        discrete=True,
+        selective_gradients=True,
     )
 
     @classmethod

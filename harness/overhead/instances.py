@@ -9,6 +9,7 @@ by update; feeding each the contexts of somebody else's distribution would compa
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +64,12 @@ class Instance:
             threshold=self.threshold,
             record_every=0,
         )
+
+    def given(self, curriculum: curricula.Curriculum) -> tuple[Any, ...]:
+        """Returns the arguments of the update; what else is read is made up from the values."""
+        if curriculum.reads <= {"contexts", "values"}:
+            return self.contexts, self.values
+        return (curricula.Episodes.standing_in(self.contexts, self.values, curriculum.reads),)
 
 
 def synthetic(d: int, size: int, index: int, *, seed: int, epsilon: float) -> Instance:

@@ -58,9 +58,9 @@ class Answer(StoredRecord):
 
 
 def problem_of(name: str) -> str | None:
-    """Returns which problem a curriculum sets out to solve, None for the controls."""
+    """Returns which problem a curriculum sets out to solve, None for one without a budget ε."""
     capabilities = curricula.get(name).capabilities
-    if not capabilities.self_paced:
+    if not capabilities.has_budget:
         return None
     return "reverse" if capabilities.trust_region == "reverse" else "forward"
 
@@ -68,6 +68,9 @@ def problem_of(name: str) -> str | None:
 def judge(instance: Instance, record: curricula.UpdateRecord | None, new: Any) -> Answer:
     """Measures an answer by exact formulas, none of which is the method's own."""
     old, target = instance.current, instance.target
+    if isinstance(new, curricula.Mixture):
+        # The target has one component, and so has every answer.
+        (new,) = new.components
     said = ("accepted", "iterations") if record is not None else ()
     return Answer(
         **{name: getattr(record, name) for name in said},

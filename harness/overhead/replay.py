@@ -135,8 +135,9 @@ def _probe(name: str, instances: Sequence[Instance], limit: float) -> Probe:
         signal.setitimer(signal.ITIMER_PROF, left)
         try:
             curriculum = instance.make(name)
+            given = instance.given(curriculum)
             started = thread_time()
-            curriculum.update(instance.contexts, instance.values)
+            curriculum.update(*given)
             taken.append(thread_time() - started)
         except OutOfTimeError:
             return Probe(over="the limit")

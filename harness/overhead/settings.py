@@ -85,14 +85,11 @@ def make_settings(names: tuple[str, ...] | None, *, quick: bool, **given: object
     """Returns the settings of the command.
 
     Args:
-        names: The curricula to time; if None, all that read no more than contexts and values,
-            which is what an instance has.
+        names: The curricula to time; if None, all.
         quick: A small grid and short training runs, for a look within minutes.
         given: Further settings; what is None keeps its default.
     """
-    if names is None:
-        enough = {"contexts", "values"}
-        names = tuple(n for n in curricula.names() if curricula.get(n).reads <= enough)
+    names = tuple(curricula.names()) if names is None else names
     for name in names:
         curricula.get(name)
     asked = {name: value for name, value in given.items() if value is not None}

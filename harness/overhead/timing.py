@@ -71,27 +71,28 @@ class Replay:
         self._cases = []
         for instance in instances:
             curriculum = instance.make(contestant.curriculum)
-            self._cases.append((curriculum, curriculum.state_dict(), instance))
+            given = instance.given(curriculum)
+            self._cases.append((curriculum, curriculum.state_dict(), given))
 
     def __len__(self) -> int:
         return len(self._cases)
 
     def solve(self, index: int) -> tuple[curricula.UpdateRecord, Any]:
         """Makes one untimed update; returns its record and the distribution it led to."""
-        curriculum, state, instance = self._cases[index]
+        curriculum, state, given = self._cases[index]
         curriculum.load_state_dict(state)
-        record = curriculum.update(instance.contexts, instance.values)
+        record = curriculum.update(*given)
         return record, curriculum.distribution
 
     def time(self, index: int) -> tuple[float, float, float]:
         """Makes one update; returns its seconds of wall and CPU time, and those of its own step."""
-        curriculum, state, instance = self._cases[index]
+        curriculum, state, given = self._cases[index]
         curriculum.load_state_dict(state)
-        contexts, values, slowdown = instance.contexts, instance.values, self.contestant.slowdown
+        slowdown = self.contestant.slowdown
         # The wall clock is read innermost: reading the CPU clock is a system call.
         cpu = process_time_ns()
         started = perf_counter_ns()
-        record = curriculum.update(contexts, values)
+        record = curriculum.update(*given)
         elapsed = perf_counter_ns() - started
         if slowdown > 1.0:
             end = started + int(elapsed * slowdown)

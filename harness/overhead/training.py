@@ -33,7 +33,10 @@ from pacebench.harness.study.specs import Cell
 from pacebench.harness.training import train
 
 SETUP = "point-mass-2"
-CURRICULA = ("default", "spgl", "spgl-shared", "spdl-sqp", "spdl")
+CURRICULA = (
+    *("default", "spgl", "spgl-shared", "spgl-mixture", "spdl-sqp", "spdl"),
+    *("acl", "plr", "currot", "alp-gmm", "procurl", "goal-gan"),
+)
 EVALUATIONS = 10
 
 

@@ -73,8 +73,9 @@ def embedded(data: ReportData) -> str:
 
 def _distances(updates: pd.DataFrame, times: FloatArray) -> dict[int, tuple[Sequence[float], bool]]:
     """Returns how far each run was from the target over time, and whether that is a KL, by seed."""
+    # Every curriculum has the distance; runs from before it have the KL.
     found: dict[int, tuple[Sequence[float], bool]] = {}
-    for column in ("sliced_wasserstein", "kl_target_forward"):
+    for column in ("kl_target_forward", "sliced_wasserstein"):
         if column in updates:
             exact = column.startswith("kl")
             seeds, values = at_times(updates, column, times)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,26 +16,28 @@ class Figure:
         title: Short heading.
         caption: What it shows, in two sentences at most.
         svg: The element for the page.
-        files: Contents by suffix, such as `.svg` and `.tex`.
+        file: The same as an SVG file.
+        tex: The same for LaTeX.
         notes: What a reader may ask further, folded: intervals and their coverage.
         wide: Whether it takes the whole width of the page.
+        names: Of its rows, where it has rows.
     """
 
     name: str
     title: str
     caption: str
     svg: str
-    files: Mapping[str, bytes]
+    file: str
+    tex: str
     notes: str = ""
     wide: bool = False
+    names: Sequence[str] = ()
 
     @property
     def picture(self) -> str:
-        """The file that Markdown shows."""
-        return f"{self.name}{'.png' if '.png' in self.files else '.svg'}"
+        """Name of the file to look at."""
+        return f"{self.name}.svg"
 
     def write(self, folder: Path) -> None:
-        """Writes the figure's pictures into a folder."""
-        for suffix in (".svg", ".png"):
-            if suffix in self.files:
-                (folder / f"{self.name}{suffix}").write_bytes(self.files[suffix])
+        """Writes the picture into a folder."""
+        (folder / self.picture).write_text(self.file, encoding="utf-8")

@@ -1,15 +1,15 @@
 """One look per curriculum, the same in every figure of every report.
 
 Colours are Okabe and Ito's, which people with colour-blindness can tell apart, with Tol's for the
-rest; each name keeps its own, so two reports can be laid side by side. Marker and dash repeat what
-the colour says, for print in grey.
+rest; each name keeps its own, so two reports can be laid side by side. Rows and panels say by their
+names what the colour says, for print in grey.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pacebench.harness.study.models import Study
@@ -38,18 +38,6 @@ _COLOURS = {
 # For curricula of other packages.
 _SPARE = ("#44aa99", "#cc6677", "#6699cc", "#997700", "#994455", "#4477aa", "#66884f")
 
-_MARKERS = ("o", "s", "D", "^", "v", "P", "X", "p", "h", "<", ">")
-_DASHES: tuple[tuple[float, ...], ...] = (
-    (),
-    (5, 1.6),
-    (1.4, 1.4),
-    (6, 1.6, 1.4, 1.6),
-    (3, 1.2),
-    (8, 2),
-    (6, 1.4, 1.4, 1.4, 1.4, 1.4),
-)
-
-_Colour = tuple[float, float, float]
 LIGHT_PAGE, DARK_PAGE = "#ffffff", "#14171c"
 # Contrast with the page: WCAG asks 3 of graphics; single seeds are drawn faintly, which a dark page
 # forgives less.
@@ -66,8 +54,6 @@ class Style:
         name: Its registered name.
         colour: On a light page.
         dark: On a dark page.
-        marker: Matplotlib's marker.
-        dash: Lengths of dashes and gaps; none for a solid line.
     """
 
     index: int
@@ -75,18 +61,11 @@ class Style:
     name: str
     colour: str
     dark: str
-    marker: str
-    dash: tuple[float, ...]
 
     @property
     def short(self) -> str:
         """The label, cut to what fits beside an axis."""
         return self.label if len(self.label) <= 24 else self.label[:23] + "…"
-
-    @property
-    def line(self) -> tuple[float, tuple[float, ...]]:
-        """Matplotlib's line style."""
-        return 0.0, self.dash
 
 
 def styles(study: Study) -> dict[str, Style]:
@@ -97,10 +76,10 @@ def styles(study: Study) -> dict[str, Style]:
 def looks(entries: Sequence[tuple[str, str]]) -> dict[str, Style]:
     """Returns the look of each label, given with its registered name."""
     seen: Counter[str] = Counter()
-    taken = {name for _, name in entries}
+    colours = _colours(name for _, name in entries)
     found: dict[str, Style] = {}
     for i, (label, name) in enumerate(entries):
-        colour, repeat = _colour(name, taken), seen[name]
+        colour, repeat = colours[name], seen[name]
         seen[name] += 1
         found[label] = Style(
             index=i,
@@ -108,23 +87,18 @@ def looks(entries: Sequence[tuple[str, str]]) -> dict[str, Style]:
             name=name,
             colour=_on_page(colour, repeat, LIGHT_PAGE),
             dark=_on_page(colour, repeat, DARK_PAGE),
-            marker=_MARKERS[i % len(_MARKERS)],
-            dash=_DASHES[i % len(_DASHES)],
         )
     return found
 
 
-def _colour(name: str, taken: set[str]) -> str:
-    if name in _COLOURS:
-        return _COLOURS[name]
-    outside = sorted(taken - set(_COLOURS))
-    # Two outside names of one study must differ even where their hashes agree.
-    shift = sum(_slot(other) == _slot(name) for other in outside[: outside.index(name)])
-    return _SPARE[(_slot(name) + shift) % len(_SPARE)]
-
-
-def _slot(name: str) -> int:
-    return int(hashlib.sha256(name.encode()).hexdigest(), 16) % len(_SPARE)
+def _colours(names: Iterable[str]) -> dict[str, str]:
+    """Returns the colour of each name; outside names differ as long as there are spare ones."""
+    found = dict(_COLOURS)
+    for name in sorted(set(names) - set(_COLOURS)):
+        first = int(hashlib.sha256(name.encode()).hexdigest(), 16) % len(_SPARE)
+        order = _SPARE[first:] + _SPARE[:first]
+        found[name] = next((c for c in order if c not in found.values()), order[0])
+    return found
 
 
 def _on_page(colour: str, repeat: int, page: str) -> str:
@@ -132,33 +106,25 @@ def _on_page(colour: str, repeat: int, page: str) -> str:
 
     A curriculum that is there again with other options gets a further shade, even farther away.
     """
-    rgb = to_rgb(colour)
+    # Black or white, whichever is opposite to the page.
+    away = 0.0 if _luminance(page) > 0.5 else 1.0
     for _ in range(20):
-        lighter, darker = sorted((_luminance(to_hex(rgb)), _luminance(page)), reverse=True)
+        lighter, darker = sorted((_luminance(colour), _luminance(page)), reverse=True)
         if (lighter + 0.05) / (darker + 0.05) >= _CONTRAST[page]:
             break
-        rgb = _moved(rgb, 0.08, page)
-    return to_hex(_moved(to_rgb(to_hex(rgb)), 1 - 0.55**repeat, page))
+        colour = _mixed(colour, away, 0.08)
+    return _mixed(colour, away, 1 - 0.55**repeat)
 
 
-def _moved(rgb: _Colour, share: float, page: str) -> _Colour:
-    """Returns a colour moved towards the opposite of the page, black or white."""
-    towards = 0.0 if _luminance(page) > 0.5 else 1.0
-    red, green, blue = (c + share * (towards - c) for c in rgb)
-    return red, green, blue
-
-
-def to_rgb(colour: str) -> _Colour:
-    """Returns the shares of red, green and blue in `#rrggbb`."""
-    red, green, blue = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
-    return red, green, blue
-
-
-def to_hex(rgb: _Colour) -> str:
-    """Returns a colour as `#rrggbb`."""
-    return "#" + "".join(f"{round(255 * share):02x}" for share in rgb)
+def _mixed(colour: str, grey: float, share: float) -> str:
+    """Returns a colour with such a share of a grey mixed in."""
+    return "#" + "".join(f"{round(255 * (c + share * (grey - c))):02x}" for c in _rgb(colour))
 
 
 def _luminance(colour: str) -> float:
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in to_rgb(colour)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in _rgb(colour)]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def _rgb(colour: str) -> list[float]:
+    return [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]

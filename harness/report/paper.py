@@ -27,9 +27,8 @@ def write_paper(made: Document, folder: Path) -> None:
                 (folder / f"{table.name}.tex").write_text(text, encoding="utf-8")
                 shown.append((table.name, table.title or table.name, table.caption))
     for figure in made.figures():
-        if figure.name.startswith(_FIGURES) and ".tex" in figure.files:
-            text = _fit(figure.files[".tex"].decode())
-            (folder / f"{figure.name}.tex").write_text(text, encoding="utf-8")
+        if figure.name.startswith(_FIGURES):
+            (folder / f"{figure.name}.tex").write_text(_fit(figure.tex), encoding="utf-8")
             shown.append((figure.name, figure.title, figure.caption))
     weak = "Exploratory. " if made.exploratory else ""
     floats = "\n".join(

@@ -47,9 +47,7 @@ def report_all(results: Path) -> Iterator[str]:
             yield f"{folder.name}: no report: {error}"
     if not found:
         raise UserError(f"{results}: no study here has a finished run; run one first.")
-    path = results / "index.html"
-    write_atomic(path, page(_index(results, found), {}).encode())
-    yield f"Index: {path}"
+    yield f"Index: {write_index(results, found)}"
 
 
 def read_summary(folder: Path) -> Summary:
@@ -70,22 +68,26 @@ def read_summary(folder: Path) -> Summary:
     return summary
 
 
-def _index(results: Path, studies: list[tuple[str, Summary]]) -> doc.Document:
+def write_index(results: Path, studies: list[tuple[str, Summary]]) -> Path:
+    """Writes the page of all studies, and returns where it is.
+
+    Args:
+        results: The results folder.
+        studies: What each folder in it reported.
+    """
     sections = []
     for folder, said in studies:
         blocks: list[doc.Block] = [
-            doc.Text(said["question"]),
-            doc.Heading(said["answer"]),
-            doc.Verdicts(_grid(said["grid"])),
+            *_first_screen(said),
             doc.Text(
                 " · ".join([said["strength"] or "no claims", *said["facts"]])
                 + f" · {said['known']} of {said['runs']} observations known · reported "
-                f"{said['date'][:10]} by code {said['revision']}"
+                f"{said['date'][:10]} by code {said['revision'][:12]}"
             ),
             doc.Link("Open the report", f"{folder}/{FOLDER}/index.html"),
         ]
         sections.append(doc.Section(words.slug(said["study"]), said["study"], blocks))
-    return doc.Document(
+    made = doc.Document(
         title=f"Studies in {results.resolve().name}",
         question="What was asked, and what the runs say.",
         facts=[words.plural(len(studies), "study").replace("studys", "studies")],
@@ -93,18 +95,23 @@ def _index(results: Path, studies: list[tuple[str, Summary]]) -> doc.Document:
         strength="",
         sections=sections,
     )
+    path = results / "index.html"
+    write_atomic(path, page(made, {}).encode())
+    return path
 
 
-def _grid(said: Any) -> Grid:
+def _first_screen(said: Summary) -> list[doc.Block]:
+    """Returns question, answer and verdicts of a study."""
     rows = [
         GridRow(
             row["text"],
             tuple(row["labels"]),
             tuple(None if chip is None else Chip(**chip) for chip in row["chips"]),
         )
-        for row in said["rows"]
+        for row in said["grid"]["rows"]
     ]
-    return Grid(said["control"], tuple(said["columns"]), tuple(rows))
+    grid = Grid(said["grid"]["control"], tuple(said["grid"]["columns"]), tuple(rows))
+    return [doc.Text(said["question"]), doc.Heading(said["answer"]), doc.Verdicts(grid)]
 
 
 def compare(first: Path, second: Path) -> Path:
@@ -149,10 +156,9 @@ def compare(first: Path, second: Path) -> Path:
             ],
         )
     ]
-    for said in both:
-        grid = doc.Verdicts(_grid(said["grid"]))
-        blocks: list[doc.Block] = [doc.Text(said["question"]), doc.Heading(said["answer"]), grid]
-        sections.append(doc.Section(words.slug(said["study"]), said["study"], blocks))
+    sections += [
+        doc.Section(words.slug(said["study"]), said["study"], _first_screen(said)) for said in both
+    ]
     made = doc.Document(
         title=f"{names[0]} and {names[1]}",
         question=f"Two studies, {words.plural(len(shared), 'setup')} in common.",

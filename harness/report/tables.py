@@ -45,6 +45,11 @@ class Column:
         return [Column(key, heading, span(show), number=True, where="shown"), *ends]
 
 
+def counts(*keys: str) -> list[Column]:
+    """Returns columns of whole numbers, each called what its key says."""
+    return [Column(key, key, number=True) for key in keys]
+
+
 # The columns that say which cell of the study a row is about.
 CELL = (Column("setup", "setup"), Column("method", "method", kind="method"))
 

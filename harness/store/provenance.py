@@ -18,7 +18,7 @@ RESULT_PACKAGES = ("numpy", "scipy", "torch", "gymnasium", "mujoco", "stable-bas
 
 
 # And those that a report is made with.
-REPORT_PACKAGES = ("numpy", "scipy", "statsmodels", "pandas", "rliable", "matplotlib", "seaborn")
+REPORT_PACKAGES = ("numpy", "scipy", "statsmodels", "pandas", "rliable")
 
 
 @functools.cache

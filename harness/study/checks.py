@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from pacebench import curricula, envs
 from pacebench.envs.from_gymnasium import probe
 from pacebench.harness import learners
-from pacebench.harness.study.construct import make_curriculum
+from pacebench.harness.study.construct import make_curriculum, unfed
 from pacebench.harness.study.declared import DeclaredSetup
 from pacebench.harness.study.expand import resolve_curriculum
 from pacebench.harness.study.models import (
@@ -32,30 +32,6 @@ from pacebench.registry import UnknownNameError, UserMistakeError
 
 # With fewer pairs the signed-rank test cannot reach the pruner's threshold of 0.1 with a margin.
 _WILCOXON_SEEDS = 5
-
-
-# What training tells of every episode, whatever the learner; a critic adds the rest.
-_ALWAYS_FED = {"contexts", "values", "returns", "discounted_returns", "success", "lengths"}
-_CRITIC_FEEDS = {"start_values", "value_errors"}
-
-
-def unfed(
-    kind: type[curricula.Curriculum], learner: type[learners.Learner], options: dict[str, Any]
-) -> str:
-    """Returns the sentence about what a curriculum needs and a learner cannot do, or nothing."""
-    for ability in sorted(kind.asks(options)):
-        if not getattr(learner.capabilities, ability, False):
-            return (
-                f"'{kind.name}' with these options needs a learner with {ability}, and "
-                f"'{learner.name}' has none; change the options or the learner."
-            )
-    fed = _ALWAYS_FED | (_CRITIC_FEEDS if learner.capabilities.critic else set())
-    if lacking := sorted(kind.reads - fed):
-        return (
-            f"'{kind.name}' reads {', '.join(lacking)} of each episode, which learner "
-            f"'{learner.name}' cannot tell; use a learner with a critic of states."
-        )
-    return ""
 
 
 @dataclass(frozen=True)
@@ -95,7 +71,7 @@ def check_parts(parts: Mapping[str, Any]) -> list[Finding]:
         findings += _critic(tasks)
     if "statistics" in parts and None not in entries:
         labels = [entry.shown for entry in entries if entry is not None]
-        findings += _statistics(parts["statistics"], labels)
+        findings += _statistics(parts["statistics"], labels, setups)
         if parts.get("tuning") is not None:
             known = [entry for entry in entries if entry is not None]
             findings += _tuning(parts["tuning"], known, parts.get("budget"))
@@ -256,7 +232,9 @@ def _critic(setups: Sequence[envs.Setup]) -> Iterator[Finding]:
             )
 
 
-def _statistics(statistics: Statistics, labels: Sequence[str]) -> Iterator[Finding]:
+def _statistics(
+    statistics: Statistics, labels: Sequence[str], setups: Sequence[str]
+) -> Iterator[Finding]:
     here: KeyPath = ("statistics",)
     known = ", ".join(labels)
     if statistics.control is not None and statistics.control not in labels:
@@ -276,6 +254,10 @@ def _statistics(statistics: Statistics, labels: Sequence[str]) -> Iterator[Findi
                     yield Finding(
                         (*here, "comparisons", i), f"'{label}' is not in the study ({known})."
                     )
+            for name in declared.setups:
+                if name not in setups:
+                    text = f"'{name}' is not among the study's setups; remove it."
+                    yield Finding((*here, "comparisons", i, "setups"), text)
             if declared.pair[0] == declared.pair[1]:
                 yield Finding((*here, "comparisons", i), "compares a curriculum with itself.")
 

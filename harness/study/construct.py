@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from pacebench import curricula, envs
 from pacebench.envs.arrays import Floats
+from pacebench.harness import learners
 from pacebench.harness.study.specs import CurriculumCell
+
+# What training tells of every episode, whatever the learner; a critic adds the rest.
+_ALWAYS_FED = {"contexts", "values", "returns", "discounted_returns", "success", "lengths"}
+_CRITIC_FEEDS = {"start_values", "value_errors"}
 
 
 @dataclass(frozen=True)
@@ -89,3 +95,22 @@ def make_curriculum(
         **{name: value for name, value in given.items() if value is not None},
         **chosen.options,
     )
+
+
+def unfed(
+    kind: type[curricula.Curriculum], learner: type[learners.Learner], options: dict[str, Any]
+) -> str:
+    """Returns the sentence about what a curriculum needs and a learner cannot do, or nothing."""
+    for ability in sorted(kind.asks(options)):
+        if not getattr(learner.capabilities, ability, False):
+            return (
+                f"'{kind.name}' with these options needs a learner with {ability}, and "
+                f"'{learner.name}' has none; change the options or the learner."
+            )
+    fed = _ALWAYS_FED | (_CRITIC_FEEDS if learner.capabilities.critic else set())
+    if lacking := sorted(kind.reads - fed):
+        return (
+            f"'{kind.name}' reads {', '.join(lacking)} of each episode, which learner "
+            f"'{learner.name}' cannot tell; use a learner with a critic of states."
+        )
+    return ""

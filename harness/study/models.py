@@ -218,6 +218,15 @@ class Comparison(Frozen):
     weight: float = Field(
         1.0, ge=0, le=1e6, description="Its share of alpha; 0 makes it exploratory."
     )
+    setups: tuple[str, ...] = Field(
+        (),
+        description="Where it has that share (default: on every setup); exploratory elsewhere.",
+        exclude_if=lambda setups: not setups,  # plans from before it say nothing of it
+    )
+
+    def asked_on(self, scope: str) -> bool:
+        """Says whether it is a question on a setup, or on `suite`, rather than exploratory."""
+        return self.weight > 0 and (not self.setups or scope in self.setups)
 
 
 def _weighted(value: Any) -> Any:
@@ -239,7 +248,8 @@ class Statistics(Frozen):
         | tuple[Annotated[Comparison, BeforeValidator(_weighted)], ...]
     ) = Field(
         "vs-control",
-        description="The questions that share alpha: pairs [a, b], or {pair: [a, b], weight: 2}.",
+        description="The questions that share alpha: pairs [a, b], or {pair: [a, b], weight: 2, "
+        "setups: […]}.",
     )
     pools: dict[Label, Annotated[tuple[Label, ...], Field(min_length=2)]] = Field(
         default_factory=dict,

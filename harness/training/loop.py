@@ -207,6 +207,8 @@ class TrainingBatch:
                 "scheduler": scheduler.state(),
                 "streams": [rng.bit_generator.state for rng in self.envs.streams(k)],
                 "obs": self.envs.obs[k].tolist() if midway else None,
+                # Said by the curriculum as it was when the episodes began.
+                "learned": None if self.envs.learned is None else self.envs.learned[k].tolist(),
                 "timings": self._timings(k),
             },
             log=self.envs.log(k) if midway else None,
@@ -261,6 +263,8 @@ class TrainingBatch:
             scheduler.collecting = log.in_cohort
             _check(self.envs.obs[k].tolist() == state["obs"], "where its episodes led")
             _check(state["streams"] == [r.bit_generator.state for r in streams], "its streams")
+            if self.envs.learned is not None:
+                self.envs.learned[k] = state["learned"]
         for rng, saved in zip(streams, state["streams"], strict=True):
             rng.bit_generator.state = saved
 

@@ -11,8 +11,7 @@ from pacebench import curricula, envs
 from pacebench.harness import learners
 from pacebench.harness.errors import UserError
 from pacebench.harness.seeding import RunRole, RunSeed
-from pacebench.harness.study.checks import unfed
-from pacebench.harness.study.construct import make_curriculum
+from pacebench.harness.study.construct import make_curriculum, unfed
 from pacebench.harness.study.specs import Cell
 from pacebench.harness.training.scheduler import CurriculumScheduler
 

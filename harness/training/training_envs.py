@@ -68,6 +68,8 @@ class TrainingEnvs:
         self.obs: Floats = np.zeros((*self._shape, *self.observation_space.shape))
         self.restarted: list[int] = []
         self.broken: dict[int, str] = {}
+        selective = any(scheduler.curriculum.selective for scheduler in schedulers)
+        self.learned = np.ones(self._shape, dtype=np.bool_) if selective else None
         self._return, self._undiscounted, self._length = np.zeros((3, total))
         self._discount = np.ones(total)
         # Number of each copy's running episode within its cohort; −1 outside of any.
@@ -148,6 +150,11 @@ class TrainingEnvs:
             drawn = np.concatenate(
                 [self.schedulers[k].draw(int(m)) for k, m in enumerate(np.bincount(owners)) if m]
             )
+            if self.learned is not None:
+                for i, context in zip(indices.tolist(), drawn, strict=True):
+                    k, copy = divmod(i, self.copies)
+                    said = self.schedulers[k].curriculum.learns_from(context[None])
+                    self.learned[k, copy] = said[0]
         for i, context in zip(indices.tolist(), drawn, strict=True):
             self._contexts[i].append(context)
         return drawn

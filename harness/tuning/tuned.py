@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from pacebench.harness.store.files import write_atomic
-from pacebench.harness.study.models import Comparison, CurriculumEntry, Statistics, Study, Tuned
+from pacebench.harness.study.models import CurriculumEntry, Statistics, Study, Tuned
 from pacebench.harness.study.space import apply
 from pacebench.harness.study.yaml_nodes import to_yaml
 from pacebench.harness.tuning.record import TuningRecord
@@ -60,7 +60,7 @@ def _statistics(study: Study, entries: list[CurriculumEntry]) -> Statistics:
     if not isinstance(statistics.comparisons, str):
         # Replicate by replicate, or every replicate with the one there is of an untuned method.
         changes["comparisons"] = tuple(
-            Comparison(pair=pair, weight=declared.weight)
+            declared.model_copy(update={"pair": pair})
             for declared in statistics.comparisons
             for pair in zip(
                 names[declared.pair[0]], itertools.cycle(names[declared.pair[1]]), strict=False

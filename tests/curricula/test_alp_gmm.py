@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import multivariate_normal
 
 from pacebench import curricula
 from pacebench.curricula import CurriculumError, Gaussian
@@ -78,8 +79,27 @@ def test_mixtures_find_what_points_were_made_of():
     for covariance in found.covariances:
         np.testing.assert_allclose(covariance, 0.01 * np.eye(2), atol=0.003)
     # More components can only be likelier; equal points are no obstacle.
-    assert fit(points, 6, rng).log_likelihood > found.log_likelihood
-    assert np.isfinite(fit(np.ones((20, 2)), 5, rng).log_likelihood)
+    assert fit(points, range(6, 7), rng)[0].log_likelihood > found.log_likelihood
+    assert np.isfinite(fit(np.ones((20, 2)), range(5, 6), rng)[0].log_likelihood)
+
+
+def test_mixtures_fitted_together_are_maxima_of_their_likelihoods():
+    rng = np.random.default_rng(1)
+    points = rng.random((100, 4)) * [1.0, 1.0, 1.0, 0.1]
+    for k, found in zip(range(2, 11), fit(points, range(2, 11), rng), strict=True):
+        assert found.means.shape == (k, 4)
+        np.testing.assert_allclose(found.weights.sum(), 1.0)
+        logs = np.stack(
+            [
+                np.log(weight) + multivariate_normal(mean, covariance).logpdf(points)
+                for weight, mean, covariance in zip(*found[:3], strict=True)
+            ]
+        )
+        total = np.logaddexp.reduce(logs, axis=0)
+        assert found.log_likelihood == pytest.approx(total.sum(), abs=1e-6)
+        # One more step of expectation and maximisation hardly changes anything.
+        shares = np.exp(logs - total)
+        np.testing.assert_allclose(shares.sum(axis=1) / 100, found.weights, atol=0.02)
 
 
 @pytest.mark.parametrize("wrong", [{"fit_rate": 1}, {"history": 0}, {"uniform": 1.5}])

@@ -11,7 +11,7 @@ from pacebench import curricula
 from pacebench.curricula import CurriculumError, Episodes, Gaussian
 from pacebench.curricula.plr import probabilities
 from pacebench.harness.learners import get as learner
-from pacebench.harness.study.checks import unfed
+from pacebench.harness.study.construct import unfed
 
 BOUNDS = ([0.0, -1.0], [1.0, 1.0])
 

@@ -68,7 +68,7 @@ def test_links_of_a_committed_report_lead_to_committed_files(
 
 def _claims(report: Path) -> str:
     text = (report / "report.md").read_text(encoding="utf-8")
-    return text[: text.index("## Verdicts")]
+    return text[: text.index("\n## Scores")]
 
 
 def _rows(path: Path) -> list[list[str]]:

@@ -7,11 +7,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from pacebench import curricula
 from pacebench.harness import load_results
 from pacebench.harness.cli.app import app
 from pacebench.harness.study.yaml_nodes import read_document, to_yaml
+from tests.end_to_end.test_waves import killed_at
 
 STUDIES = Path(__file__).parents[2] / "studies"
+# Parts of SPGL that other studies ask about.
+ABLATIONS = {"spgl-shared", "spgl-exact-kl", "spgl-exact", "spgl-joint"}
 
 
 @pytest.mark.parametrize("file", sorted(STUDIES.glob("*.yaml")), ids=lambda file: file.stem)
@@ -22,7 +26,7 @@ def test_check_accepts_every_shipped_study(file: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["lunar-lander", "ball-catching", "paper"])
+@pytest.mark.parametrize("name", ["lunar-lander", "ball-catching", "paper", "field"])
 def test_large_studies_run_with_a_tiny_budget(name: str, tmp_path: Path) -> None:
     data = read_document(STUDIES / f"{name}.yaml").data
     # Two rollouts and the curriculum updates between them, on every setup and by every curriculum.
@@ -31,6 +35,10 @@ def test_large_studies_run_with_a_tiny_budget(name: str, tmp_path: Path) -> None
     file = tmp_path / f"{name}.yaml"
     file.write_text(to_yaml(data))
     results = tmp_path / "results"
+    if name == "field":
+        # Every method goes on from where a runner was killed.
+        assert killed_at(file, results / name, "finish", times=40)
+        assert 40 <= len(list((results / name).glob("runs/*/run.json"))) < 2 * 13 * 3
     run = CliRunner().invoke(app, ["run", str(file), "--results", str(results)])
     assert run.exit_code == 0, run.output
     found = load_results(results / name)
@@ -38,6 +46,9 @@ def test_large_studies_run_with_a_tiny_budget(name: str, tmp_path: Path) -> None
     assert set(found.runs["status"]) == {"ok"}
     moved = set(found.updates["label"])
     assert {"spgl"} <= moved, "its curriculum was updated"
+    if name == "field":
+        assert moved == {"plr-robust", *curricula.names()} - {"initial", "spdl", *ABLATIONS}
+        assert found.updates["sliced_wasserstein"].notna().all()
     made = CliRunner().invoke(app, ["report", str(file), "--results", str(results)])
     assert made.exit_code == 0, made.output
     assert (results / name / "report" / "index.html").stat().st_size > 100_000

@@ -24,7 +24,9 @@ def drawn(name: str, context: tuple[float, ...], steps: int = 15) -> np.ndarray:
     try:
         env.reset(seed=1, options={"context": context})
         for _ in range(steps):
-            env.step(env.batch.actions("reference")[0])
+            _, _, terminated, truncated, _ = env.step(env.batch.actions("reference")[0])
+            if terminated or truncated:
+                break
         picture = env.render()
     except envs.SetupError as error:
         if "OpenGL" not in str(error):

@@ -114,7 +114,7 @@ def test_mistakes_get_a_sentence_and_exit_with_2(arguments: tuple[str, ...], sen
 
 def test_the_committed_schema_is_the_generated_one() -> None:
     committed = ROOT / "docs/study.schema.json"
-    assert committed.read_text() == schema_text(), "run `make docs`"
+    assert committed.read_text() == schema_text(), "run `make derived`"
 
 
 def test_check_shows_cells_runs_and_what_can_be_detected() -> None:

@@ -78,8 +78,8 @@ def test_every_mistake_of_a_user_has_sentences_and_its_builtin_class() -> None:
 
 
 def _documented_example() -> str:
-    """Returns the curriculum that CONTRIBUTING.md shows."""
-    text = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    """Returns the curriculum that docs/curricula.md shows."""
+    text = (Path(__file__).parents[2] / "docs/curricula.md").read_text(encoding="utf-8")
     return text.partition("```python\n")[2].partition("```")[0]
 
 

@@ -54,6 +54,7 @@ class BatchedPPO:
         self._noise = np.zeros((steps, self.count, n, width), np.float32)
         self._rewards = np.zeros((steps, self.count, n), np.float32)
         self._done = np.zeros((steps, self.count, n), dtype=np.bool_)
+        self._learned = np.ones((self.count, n, steps), dtype=np.bool_)
 
     def iterate(self, envs: RolloutEnvs, clock: Clock) -> None:
         """Collects `n_steps` in every copy and updates the policies once."""
@@ -78,6 +79,8 @@ class BatchedPPO:
         if envs.restarted:
             self.normaliser.restart(envs.restarted, envs.obs[envs.restarted])
             envs.restarted = []
+        selective = envs.learned is not None
+        self._rollout.learned = self._learned.reshape(self.count, -1) if selective else None
         self._head.begin(self._noise)
         scale_obs = self.normaliser.scale_obs
         obs = scale_obs(envs.obs)
@@ -94,6 +97,8 @@ class BatchedPPO:
             now = self._packed[:, :, t]
             now[..., :d] = obs
             now[..., d : d + a] = action
+            if envs.learned is not None:
+                self._learned[:, :, t] = envs.learned
             step = envs.step(self._head.for_env(action))
             self.normaliser.observe(step.obs)
             obs = scale_obs(step.obs)

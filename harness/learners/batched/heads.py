@@ -51,8 +51,17 @@ class ActionHead(Protocol):
     def log_prob(self, heads: Floats32, actions: Floats32) -> Floats32:
         """Returns log π (S, B) of a minibatch, and keeps what `backward` needs."""
 
-    def backward(self, d_log_prob: Floats32, d_heads: Floats32, ent_coef: float) -> None:
-        """Writes the gradient of the loss, given that with respect to log π (S, B)."""
+    def backward(
+        self,
+        d_log_prob: Floats32,
+        d_heads: Floats32,
+        ent_coef: float,
+        weights: Floats32 | None = None,
+    ) -> None:
+        """Writes the gradient of the loss, given that with respect to log π (S, B).
+
+        The entropy counts with `weights` (S, B) of mean 1, or evenly.
+        """
 
     def entropy(self) -> Floats32:
         """Returns the mean entropy (S,) of the last minibatch's policies."""
@@ -116,7 +125,13 @@ class GaussianHead:
         log_prob -= np.add.reduce(log_std + HALF_LOG_2PI, axis=1, keepdims=True)
         return log_prob
 
-    def backward(self, d_log_prob: Floats32, d_heads: Floats32, ent_coef: float) -> None:
+    def backward(
+        self,
+        d_log_prob: Floats32,
+        d_heads: Floats32,
+        ent_coef: float,
+        weights: Floats32 | None = None,
+    ) -> None:
         """Writes the gradients of means and log standard deviations."""
         np.multiply(d_log_prob[:, :, None], self._z, out=d_heads)
         d_heads *= self._inverse_std
@@ -187,7 +202,13 @@ class CategoricalHead:
         log_prob: Floats32 = np.take_along_axis(self._all, self._index, axis=-1)[..., 0]
         return log_prob
 
-    def backward(self, d_log_prob: Floats32, d_heads: Floats32, ent_coef: float) -> None:
+    def backward(
+        self,
+        d_log_prob: Floats32,
+        d_heads: Floats32,
+        ent_coef: float,
+        weights: Floats32 | None = None,
+    ) -> None:
         """Writes the gradient of the logits: ∂log π(a)/∂l = 1ₐ − π, ∂H/∂l = −π (log π + H)."""
         probability = np.exp(self._all)
         np.multiply(probability, -d_log_prob[:, :, None], out=d_heads)
@@ -195,7 +216,9 @@ class CategoricalHead:
         np.put_along_axis(d_heads, self._index, taken, axis=-1)
         if ent_coef:
             entropy = -(probability * self._all).sum(axis=-1, keepdims=True)
-            weight = np.float32(ent_coef / d_heads.shape[1])
+            weight: Any = np.float32(ent_coef / d_heads.shape[1])
+            if weights is not None:
+                weight = weight * weights[:, :, None]
             d_heads += weight * probability * (self._all + entropy)
 
     def entropy(self) -> Floats32:

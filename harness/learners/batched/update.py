@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,11 +29,13 @@ class Rollout:
             advantage, return, old value.
         observation: Dimension of the observation.
         action: How many numbers an action takes.
+        learned: Which transitions (S, N) are learned from; None if all are.
     """
 
     packed: Floats32
     observation: int
     action: int
+    learned: Bools | None = None
 
     @property
     def returns(self) -> int:
@@ -81,6 +84,9 @@ class Updater:
         with np.errstate(over="ignore", invalid="ignore"):
             for _ in range(self.params.n_epochs):
                 orders = [rng.permutation(n) for rng in rngs]
+                if (learned := rollout.learned) is not None:
+                    pairs = zip(orders, learned, strict=True)
+                    orders = [o[np.argsort(~kept[o], kind="stable")] for o, kept in pairs]
                 self.epoch(rollout, orders, training, largest)
                 if not training.any():
                     break
@@ -97,7 +103,7 @@ class Updater:
 
         Args:
             rollout: The transitions.
-            orders: One permutation per agent.
+            orders: One permutation per agent; transitions that are left out come last.
             training: Which agents still train; those that exceed `target_kl` or whose gradient
                 explodes are taken out, in place.
             largest: The largest norms so far, raised in place.
@@ -108,12 +114,19 @@ class Updater:
         for source, order, target in zip(rollout.packed, orders, shuffled, strict=True):
             # Permutations are in bounds by construction, and `raise` would buffer the output.
             np.take(source, order, axis=0, out=target, mode="clip")
+        advantages = shuffled[:, :, rollout.observation + rollout.action + 1]
+        counts = None if rollout.learned is None else rollout.learned.sum(axis=1)
         if self.params.normalize_advantage:
-            self._normalise(shuffled[:, :, rollout.observation + rollout.action + 1])
+            if counts is None:
+                self._normalise(advantages)
+            else:
+                for row, count in zip(advantages, counts, strict=True):
+                    self._normalise(row[None, :count])
         for start in range(0, shuffled.shape[1], self.params.batch_size):
             batch = shuffled[:, start : start + self.params.batch_size]
+            left = None if counts is None else counts - start
             last = start + self.params.batch_size >= shuffled.shape[1]
-            self._minibatch(batch, rollout, training, largest, watched=last)
+            self._minibatch(batch, rollout, training, largest, left, watched=last)
             if not self._stepped_rows[0]:
                 return
 
@@ -138,10 +151,20 @@ class Updater:
         rollout: Rollout,
         training: Bools,
         largest: Floats32,
+        left: NDArray[np.int64] | None,
         *,
         watched: bool,
     ) -> None:
-        """Computes the gradients of all agents' losses and steps the agents that still train."""
+        """Computes the gradients of all agents' losses and steps the agents that still train.
+
+        Args:
+            batch: Shuffled transitions (S, B, …).
+            rollout: Says what their columns are.
+            training: As in `epoch`.
+            largest: As in `epoch`.
+            left: How many transitions from the first on each agent learns from; None for all.
+            watched: Whether diagnostics are taken of it.
+        """
         p, policy = self.params, self.policy
         d, a = rollout.observation, rollout.action
         size = batch.shape[1]
@@ -154,10 +177,12 @@ class Updater:
         log_ratio = self.head.log_prob(out[:, 0], actions)
         log_ratio -= old_log_prob
         ratio = np.exp(log_ratio)
+        # The losses are means over the batch; with these weights, over what is learned from.
+        weights = None if left is None else _weights(left, size)
 
         looked = training.copy() if watched else None
         if p.target_kl is not None:
-            approx_kl = ((ratio - 1) - log_ratio).mean(axis=1)
+            approx_kl = _mean((ratio - 1) - log_ratio, weights)
             stopping = training & ~(approx_kl <= np.float32(1.5 * p.target_kl))
             training ^= stopping
             if looked is None and stopping.any():
@@ -165,11 +190,11 @@ class Updater:
                 looked = stopping
         if looked is not None:
             self._looks += looked
-            self._watch("approx_kl", ((ratio - 1) - log_ratio).mean(axis=1), looked)
+            self._watch("approx_kl", _mean((ratio - 1) - log_ratio, weights), looked)
             outside = np.abs(ratio - 1) > np.float32(p.clip_range)
-            self._watch("clip_fraction", outside.mean(axis=1), looked)
+            self._watch("clip_fraction", _mean(outside, weights), looked)
             error = returns - out[:, 1, :, 0]
-            self._watch("value_loss", (error * error).mean(axis=1), looked)
+            self._watch("value_loss", _mean(error * error, weights), looked)
             self._watch("entropy", self.head.entropy(), looked)
 
         # The policy loss is −min(Aρ, A clip ρ); d min(·)/dρ is A where Aρ is not larger, else 0.
@@ -179,7 +204,9 @@ class Updater:
         ratio *= advantages
         d_log_prob = np.where(gain <= ratio, gain, _ZERO)
         d_log_prob *= np.float32(-1.0 / size)
-        self.head.backward(d_log_prob, d_means, p.ent_coef)
+        if weights is not None:
+            d_log_prob *= weights
+        self.head.backward(d_log_prob, d_means, p.ent_coef, weights)
 
         values = out[:, 1, :, 0]
         if p.clip_range_vf is None:
@@ -190,8 +217,10 @@ class Updater:
             inside = np.abs(change) <= np.float32(p.clip_range_vf)
             np.multiply(old_values + kept - returns, inside, out=d_values)
         d_values *= np.float32(2.0 * p.vf_coef / size)
+        if weights is not None:
+            d_values *= weights
         policy.backward(d_heads)
-        norms = self._step(training, largest)
+        norms = self._step(training, largest, None if left is None else left > 0)
         if looked is not None:
             self._watch("gradient_norm", norms, looked)
 
@@ -207,8 +236,10 @@ class Updater:
         with np.errstate(invalid="ignore", divide="ignore"):
             return {name: total / self._looks for name, total in self._sums.items()}
 
-    def _step(self, training: Bools, largest: Floats32) -> Floats32:
+    def _step(self, training: Bools, largest: Floats32, due: Bools | None) -> Floats32:
         """Clips the gradients by their norm and lets Adam step the agents that still train.
+
+        An agent that is not `due` learns from nothing here, and keeps its moments as they are.
 
         Returns:
             The norms (S,) before.
@@ -220,11 +251,12 @@ class Updater:
             np.float32(self.params.max_grad_norm) / (norms + np.float32(1e-6)), np.float32(1.0)
         )
         self._grads *= coefficients[:, None]
-        if self._stepped != (now := training.tobytes()):
+        stepping = training if due is None else training & due
+        if self._stepped != (now := stepping.tobytes()):
             self._stepped = now
-            chosen = np.flatnonzero(training).tolist()
+            chosen = np.flatnonzero(stepping).tolist()
             self._stepped_rows = [[rows[k] for k in chosen] for rows in self._rows]
-        self.steps += training
+        self.steps += stepping
         params, grads, first, second, counts = self._stepped_rows
         if params:
             # What `torch.optim.adam.adam` ends in: sorting the rows on its way there costs several
@@ -252,3 +284,16 @@ class Updater:
             heads = np.zeros((self.policy.agents, 2, size, self.policy.layout.action), np.float32)
             self._d_heads[size] = heads, heads[:, 0], heads[:, 1, :, 0]
         return self._d_heads[size]
+
+
+def _mean(values: NDArray[Any], weights: Floats32 | None) -> Floats32:
+    """Returns means (S,) over the transitions that are learned from."""
+    return np.asarray((values if weights is None else values * weights).mean(axis=1))
+
+
+def _weights(left: NDArray[np.int64], size: int) -> Floats32:
+    """Returns weights (S, size) of mean 1 over the first `left` transitions, 0 on the others."""
+    learned = np.arange(size) < left[:, None]
+    share = np.maximum(learned.mean(axis=1, keepdims=True), 1.0 / size)
+    weights: Floats32 = (learned / share).astype(np.float32)
+    return weights

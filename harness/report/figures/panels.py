@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from markupsafe import Markup, escape
@@ -19,8 +19,9 @@ FloatArray = NDArray[np.float64]
 
 # Of a panel in the units of its drawing, with the frame inside.
 WIDTH, HEIGHT = 200, 116
-LEFT, TOP, RIGHT, BOTTOM = 32, 6, 6, 18
+LEFT, TOP, RIGHT, BOTTOM = 36, 6, 6, 18
 _COLUMNS, _HEAD = 4, 18  # of the file
+_LEAST, _MOST = 4, 6  # panels in a row of the page
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,6 @@ class Panel:
         band: Places, lower and upper edge of the shade.
         ellipses: Distributions.
         note: What stands beside the title.
-        key: Name of the backdrop that is drawn behind it.
         axes: Its own axes, where they are not those of all panels.
     """
 
@@ -76,8 +76,12 @@ class Panel:
     band: tuple[FloatArray, FloatArray, FloatArray] | None = None
     ellipses: Sequence[Ellipse] = ()
     note: str = ""
-    key: str = ""
     axes: tuple[Axis, Axis] | None = None
+
+    @property
+    def means(self) -> list[Line]:
+        """Its main lines."""
+        return [line for line in self.lines if line.kind == "mean"]
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ class PanelPlot:
         y: The vertical axis.
         panels: The panels.
         rules: Horizontal lines, each with its word; of a panel's own axes it draws its own.
-        backdrops: Lines behind the panels by key, each with its method.
+        compared: Whether the mean of every panel stands in grey behind all of them.
         notes: Folded below.
         stamp: What its file says after the title.
     """
@@ -104,29 +108,27 @@ class PanelPlot:
     y: Axis
     panels: Sequence[Panel]
     rules: Sequence[tuple[float, str]] = ()
-    backdrops: Mapping[str, Sequence[tuple[Style, Line]]] = field(default_factory=dict)
+    compared: bool = False
     notes: str = ""
     stamp: str = ""
 
     def figure(self) -> Figure:
         """Returns the finished figure."""
-        files = {".svg": self._file().encode(), ".tex": pgf.panels(self).encode()}
         return Figure(
-            self.name, self.title, self.caption, self._page(), files, self.notes, wide=True
+            self.name,
+            self.title,
+            self.caption,
+            self._page(),
+            self._file(),
+            pgf.panels(self),
+            self.notes,
+            wide=True,
         )
 
     def _page(self) -> str:
-        behind = "".join(
-            f'<g id="{self._behind(key)}">'
-            + "".join(
-                f'<g data-m="{style.index}">{_path(line, self.x, self.y, "other")}</g>'
-                for style, line in lines
-            )
-            + "</g>"
-            for key, lines in self.backdrops.items()
-        )
         # Drawn out of sight, once; every panel shows it again.
-        defs = f'<svg class="away" aria-hidden="true"><defs>{behind}</defs></svg>' if behind else ""
+        behind = self._backdrop()
+        defs = f'<svg class="away" aria-hidden="true">{behind}</svg>' if behind else ""
         panels = "".join(
             f'<div class="panel" data-m="{" ".join(str(s.index) for s in panel.styles)}" '
             f'style="--c:var(--m{panel.styles[0].index})">'
@@ -138,10 +140,24 @@ class PanelPlot:
             for panel in self.panels
         )
         label = f"across: {self.x.label}; up: {self.y.label}"
-        return f'{defs}<div class="panels">{panels}</div><p class="axislabel">{escape(label)}</p>'
+        # Rows of equal length, as long as a wide page has room for.
+        rows = -(-len(self.panels) // _MOST)
+        across = max(_LEAST, -(-len(self.panels) // rows))
+        return (
+            f'{defs}<div class="panels" style="--k:{across}">{panels}</div>'
+            f'<p class="axislabel">{escape(label)}</p>'
+        )
 
-    def _behind(self, key: str) -> str:
-        return f"{self.name}-back-{list(self.backdrops).index(key)}"
+    def _backdrop(self) -> str:
+        """Returns the means of all panels, to be shown again in each."""
+        if not self.compared:
+            return ""
+        lines = "".join(
+            f'<g data-m="{panel.styles[0].index}">{_path(line, self.x, self.y, "other")}</g>'
+            for panel in self.panels
+            for line in panel.means
+        )
+        return f'<defs><g id="{self.name}-back-0">{lines}</g></defs>'
 
     def _inside(self, panel: Panel) -> Markup:
         x, y = panel.axes or (self.x, self.y)
@@ -164,12 +180,14 @@ class PanelPlot:
         )
         for value, word in self.rules:
             at = _up(y.place(value))
+            # Below the line, unless that is below the frame.
+            under = float(at) + (9 if float(at) < floor - 12 else -3)
             parts.append(
                 f'<line class="rule" x1="{LEFT}" x2="{right}" y1="{at}" y2="{at}"/>'
-                f'<text x="{right - 3}" y="{float(at) + 9:.1f}" text-anchor="end">{word}</text>'
+                f'<text x="{right - 3}" y="{under:.1f}" text-anchor="end">{word}</text>'
             )
-        if panel.key:
-            parts.append(f'<use href="#{self._behind(panel.key)}"/>')
+        if self.compared:
+            parts.append(f'<use href="#{self.name}-back-0"/>')
         for ellipse in panel.ellipses:
             parts.append(_ellipse(ellipse, x, y))
         if panel.band is not None:
@@ -186,13 +204,8 @@ class PanelPlot:
         rows = -(-len(self.panels) // columns)
         tall = HEIGHT + _HEAD
         width, height = columns * WIDTH, 26 + rows * tall + 20
-        defs = "".join(
-            f'<g id="{self._behind(key)}">'
-            f"{''.join(_path(line, self.x, self.y, 'other') for _, line in lines)}</g>"
-            for key, lines in self.backdrops.items()
-        )
         parts = [
-            f"<defs>{defs}</defs>",
+            self._backdrop(),
             f'<text class="title" x="6" y="17">{escape(self.title + self.stamp)}</text>',
         ]
         for i, panel in enumerate(self.panels):

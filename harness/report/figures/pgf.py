@@ -99,7 +99,8 @@ def panels(plot: PanelPlot) -> str:
 
 def _inside(plot: PanelPlot, panel: Panel, x: Axis, y: Axis) -> Iterable[str]:
     colour = f"m{panel.styles[0].index}"
-    for _, line in plot.backdrops.get(panel.key, ()):
+    others = (line for each in plot.panels for line in each.means) if plot.compared else ()
+    for line in others:
         yield f"\\addplot[black!25] coordinates {{{_points(line, y)}}};"
     for value, _ in plot.rules:
         ends = f"({x.low:g},{value:g}) ({x.high:g},{value:g})"

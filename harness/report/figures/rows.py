@@ -109,8 +109,16 @@ class RowPlot:
 
     def figure(self) -> Figure:
         """Returns the finished figure."""
-        files = {".svg": self._file().encode(), ".tex": pgf.rows(self).encode()}
-        return Figure(self.name, self.title, self.caption, self._table(), files, self.notes)
+        return Figure(
+            self.name,
+            self.title,
+            self.caption,
+            self._table(),
+            self._file(),
+            pgf.rows(self),
+            self.notes,
+            names=[row.text for row in self.rows],
+        )
 
     def _share(self, value: float) -> str:
         return f"{100 * self.axis.place(value):.1f}%"

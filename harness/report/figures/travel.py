@@ -19,8 +19,8 @@ _POINTS = 60  # of a curve: more cannot be seen
 
 # Column, what it is, and the title of its figure.
 DISTANCES = (
-    ("kl_target_forward", "KL(target ‖ sampled), nats", "KL to the target"),
     ("sliced_wasserstein", "sliced Wasserstein distance to the target", "Distance to the target"),
+    ("kl_target_forward", "KL(target ‖ sampled), nats", "KL to the target"),
 )
 # The page shows it where scripts run.
 SLIDER = (
@@ -127,8 +127,9 @@ def step_figure(data: ReportData, setup: str, updates: pd.DataFrame) -> Figure |
     top = max(1.25, 1.05 * float(paced["ratio"].max()))
     y = Axis.over([], "KL(new ‖ old) / ε", limits=(0.0, top), count=3)
     caption = (
-        "Exact KL(p_new‖p_old) of each update divided by its ε, median and 5th to 95th percentile "
-        "over runs. Updates above the dashed line moved further than ε."
+        "KL(p_new‖p_old) of each update divided by its ε, median and 5th to 95th percentile over "
+        "runs; exact unless a panel says estimated. Updates above the dashed line moved further "
+        "than ε."
     )
     name, title = f"kl-step-{setup}", "Size of the steps against ε"
     return _over_time(data, setup, paced, "ratio", name, title, y, caption, ((1.0, "ε"),))
@@ -146,7 +147,7 @@ def _over_time(
     rules: tuple[tuple[float, str], ...] = (),
 ) -> Figure | None:
     grid = np.linspace(0, data.study.budget, _POINTS + 1)
-    panels, behind = [], []
+    panels = []
     for label, style in data.styles.items():
         _, runs = at_times(of_cell(updates, setup, label), column, grid)
         if not len(runs):
@@ -157,23 +158,26 @@ def _over_time(
             low, centre, high = np.nanpercentile(runs, (5, 50, 95), axis=0)
         line = Line(grid, centre, steps=True)
         note = f"n = {len(runs)}{_estimated(updates, setup, label, column)}"
-        panels.append(Panel(style.short, [style], [line], (grid, low, high), note=note, key="all"))
-        behind.append((style, line))
+        panels.append(Panel(style.short, [style], [line], (grid, low, high), note=note))
     if not panels:
         return None
     x = Axis.over([], "environment steps", limits=(0.0, float(data.study.budget)), count=2)
-    plot = PanelPlot(
-        name, f"{title}, {setup}", caption, x, y, panels, rules=rules, backdrops={"all": behind}
-    )
+    plot = PanelPlot(name, f"{title}, {setup}", caption, x, y, panels, rules, compared=True)
     return data.figure(plot)
 
 
 def _estimated(updates: pd.DataFrame, setup: str, label: str, column: str) -> str:
     """Returns the word for a KL that has no formula and was estimated from samples."""
-    if column == "sliced_wasserstein" or "kl_estimated" not in updates:
+    if column == "sliced_wasserstein":
         return ""
-    guessed = of_cell(updates, setup, label)["kl_estimated"].fillna(False).astype(bool)
-    return ", estimated" if guessed.any() else ""
+    return ", estimated" if is_estimated(of_cell(updates, setup, label)).any() else ""
+
+
+def is_estimated(updates: pd.DataFrame) -> pd.Series:
+    """Says of each update whether its KL was estimated from samples."""
+    if "kl_estimated" not in updates:
+        return pd.Series(False, index=updates.index)
+    return updates["kl_estimated"].astype("boolean").fillna(False).astype(bool)
 
 
 def at_times(updates: pd.DataFrame, column: str, grid: FloatArray) -> tuple[list[int], FloatArray]:

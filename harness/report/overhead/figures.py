@@ -1,29 +1,28 @@
-"""Figures of a measurement: time and ratios against d, and quality against speed."""
+"""Figures of a measurement: time and ratios against d, and quality beside speed."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import numpy as np
-from matplotlib.axis import Axis
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from pacebench.harness.overhead.findings import CellFinding, MeanInterval, OverheadSummary
 from pacebench.harness.overhead.scaling import predict
 from pacebench.harness.overhead.settings import REFERENCE
 from pacebench.harness.overhead.training import overhead_study
-from pacebench.harness.report.canvas import GRID, MUTED, Canvas, Figure
+from pacebench.harness.report.figure import Figure
+from pacebench.harness.report.figures.axis import Axis
+from pacebench.harness.report.figures.panels import Line, Panel, PanelPlot
+from pacebench.harness.report.figures.rows import Row, RowPlot
 from pacebench.harness.report.overhead.tables import (
     clock_name,
     duration,
-    factor,
     percent,
-    with_interval,
 )
 from pacebench.harness.report.palette import Style, styles
-from pacebench.harness.report.tables import Show, count
+from pacebench.harness.report.tables import Show
 
 Styles = Mapping[str, Style]
 
@@ -45,133 +44,142 @@ def time_figure(summary: OverheadSummary, look: Styles) -> Figure:
     line, limit = grid_line(summary), summary.settings.limit
     # The self-paced curricula and one control.
     names = [n for n in summary.settings.curricula if n in summary.quality or n == "default"]
-    stopped: Counter[int] = Counter()
-    title = f"Time per update against d, K = {line[0].size}"
-    with Canvas("time-d", title, styles=look, height=3.9) as canvas:
-        for name in names:
-            style = look[name]
-            times = {cell.d: cell.timed[name].time for cell in line if name in cell.timed}
-            law = None
-            if name in summary.scaling and len(times) > 1:
-                d = np.geomspace(min(times), max(times), 80)
-                law = d, predict(summary.scaling[name], d, np.full(80, float(line[0].size)))
-            _draw(canvas, style, times, duration, law)
-            over = [cell.d for cell in line if cell.methods[name].status == "over"]
-            if over:
-                # Several may stop at the same place: side by side, not one hiding another.
-                place = over[0] * 1.22 ** stopped[over[0]]
-                stopped[over[0]] += 1
-                mark = canvas.axes.plot(
-                    place, limit, marker="^", markersize=6, color=style.colour,
-                    markerfacecolor="#ffffff", markeredgewidth=1.3, linestyle="", clip_on=False,
-                    zorder=4,
-                )  # fmt: skip
-                canvas.mark(mark, style, f"{name}, d = {over[0]}: more than {limit:g} s")
-        if stopped:
-            canvas.axes.axhline(limit, color=MUTED, linewidth=0.9, linestyle=(0, (3, 2)))
-            canvas.axes.annotate(
-                f"limit {limit:g} s", (1, limit), xycoords=("axes fraction", "data"),
-                xytext=(0, 5), textcoords="offset points", ha="right", fontsize=8, color=MUTED,
-            )  # fmt: skip
-        _finish_axes(canvas, "time per update", duration)
-        canvas.legend(names)
-        return canvas.finish(
-            f"{clock_name(summary)} of a whole update on the same instances, geometric mean over "
-            f"instances and {summary.settings.blocks} interleaved blocks; bars are 95 % intervals "
-            "for other instances of the workload. Lines are the fit t₀ + c·dᵅ·Kᵝ over the whole "
-            "grid where there is one. A triangle at the limit stands at the first cell that does "
-            "not finish within it."
-        )
+    times = {
+        name: {cell.d: cell.timed[name].time for cell in line if name in cell.timed}
+        for name in names
+    }
+    stopped = any(cell.methods[name].status == "over" for cell in line for name in names)
+
+    def law(name: str) -> Line | None:
+        if name not in summary.scaling or len(times[name]) < 2:
+            return None
+        d = np.geomspace(min(times[name]), max(times[name]), 40)
+        size = np.full(len(d), float(line[0].size))
+        return Line(d, predict(summary.scaling[name], d, size), "second")
+
+    return _against_d(
+        "time-d",
+        f"Time per update against d, K = {line[0].size}",
+        f"{clock_name(summary)} of a whole update on the same instances with its 95 % interval; "
+        "the others in grey. Dashed: the fit t₀ + c·dᵅ·Kᵝ over the whole grid, if there is one.",
+        summary,
+        look,
+        times,
+        ("time per update", duration),
+        ((limit, f"limit {duration(limit)}"),) if stopped else (),
+        law,
+    )
 
 
 def ratio_figure(summary: OverheadSummary, look: Styles) -> Figure:
     """Draws the time ratio to the closed form against d."""
     line = grid_line(summary)
-    names = [name for name in summary.quality if name != REFERENCE]
-    title = f"Time relative to {REFERENCE} against d, K = {line[0].size}"
-    with Canvas("ratio-d", title, styles=look, height=3.7) as canvas:
-        canvas.axes.axhline(1, color=MUTED, linewidth=0.9)
-        for name in names:
-            done = {cell.d: cell.timed[name].ratio for cell in line if name in cell.timed}
-            ratios = {d: ratio for d, ratio in done.items() if ratio is not None}
-            _draw(canvas, look[name], ratios, factor)
-        label = f"time / time of {REFERENCE}"
-        _finish_axes(canvas, label, lambda v: count(v) if v >= 1 else f"{v:g}")
-        canvas.legend(names)
-        return canvas.finish(
-            "Ratio of the times per update on the same instances in the same process, geometric "
-            f"mean over instances and {summary.settings.blocks} blocks; bars are 95 % intervals "
-            "for other instances of the workload. A line ends where the curriculum no longer "
-            "finishes within the limit."
-        )
-
-
-def _draw(
-    canvas: Canvas,
-    style: Style,
-    found: Mapping[int, MeanInterval],
-    show: Show,
-    law: tuple[Sequence[float] | np.ndarray, Sequence[float] | np.ndarray] | None = None,
-) -> None:
-    """Draws estimates with their intervals by d, and a line through them or by a law."""
-    axes = canvas.axes
-    for d, mean in found.items():
-        bar = axes.plot([d, d], [mean.low, mean.high], color=style.colour, linewidth=1.1)
-        canvas.mark(bar, style, f"{style.label}, d = {d}: {with_interval(mean, show)}")
-    x, y = list(found), [mean.estimate for mean in found.values()]
-    points = axes.plot(
-        x, y, color=style.colour, marker=style.marker, markersize=4.5, linestyle="", zorder=3
+    ratios = {
+        name: {
+            cell.d: ratio
+            for cell in line
+            if name in cell.timed and (ratio := cell.timed[name].ratio) is not None
+        }
+        for name in summary.quality
+        if name != REFERENCE
+    }
+    return _against_d(
+        "ratio-d",
+        f"Time relative to {REFERENCE} against d, K = {line[0].size}",
+        "Ratio of the times per update on the same instances in the same process with its 95 % "
+        "interval; the others in grey. A line ends where the curriculum no longer finishes within "
+        "the limit.",
+        summary,
+        look,
+        ratios,
+        (f"time / time of {REFERENCE}", lambda ratio: f"{ratio:g}"),
+        ((1.0, REFERENCE),),
     )
-    line = axes.plot(*(law or (x, y)), color=style.colour, linestyle=style.line, linewidth=1.1)
-    canvas.mark([*points, *line], style, style.label)
 
 
-def quality_figure(summary: OverheadSummary, look: Styles) -> Figure | None:
-    """Draws each method's optimality gap and infeasible answers against its time per update."""
+def _against_d(
+    name: str,
+    title: str,
+    caption: str,
+    summary: OverheadSummary,
+    look: Styles,
+    found: Mapping[str, Mapping[int, MeanInterval]],
+    measure: tuple[str, Show],
+    rules: tuple[tuple[float, str], ...],
+    law: Callable[[str], Line | None] = lambda _: None,
+) -> Figure:
+    """Draws estimates with their intervals by d, a panel per curriculum."""
+    line, limit, (label, show) = grid_line(summary), summary.settings.limit, measure
+    means = [mean for mine in found.values() for mean in mine.values()]
+    reached = [end for mean in means for end in (mean.low, mean.high)]
+    x = Axis.over([cell.d for cell in line], "context dimensions d", log=True, most=1e9)
+    y = Axis.over([*reached, *(value for value, _ in rules)], label, log=True, most=1e9)
+    y = replace(y, names=tuple(show(tick).replace(" ", "") for tick in y.ticks))
+    panels = []
+    for method, mine in found.items():
+        d = np.array(list(mine), dtype=np.float64)
+        mean = Line(d, np.array([m.estimate for m in mine.values()]))
+        ends = np.array([(m.low, m.high, np.nan) for m in mine.values()]).ravel()
+        lines = [mean, replace(mean, kind="dots"), Line(np.repeat(d, 3), ends, "path")]
+        over = [cell.d for cell in line if cell.methods[method].status == "over"]
+        fit = law(method)
+        panels.append(
+            Panel(
+                look[method].short,
+                [look[method]],
+                lines if fit is None else [*lines, fit],
+                note=f"> {duration(limit)} at d = {over[0]}" if over else "",
+            )
+        )
+    notes = (
+        f"Geometric mean over instances and {summary.settings.blocks} interleaved blocks; the "
+        "intervals are for other instances of the workload."
+    )
+    return PanelPlot(
+        name, title, caption, x, y, panels, rules=rules, compared=True, notes=notes
+    ).figure()
+
+
+def quality_figures(summary: OverheadSummary, look: Styles) -> list[Figure]:
+    """Draws each method's optimality gap and infeasible answers, the fastest method first."""
     cells = [c for c in summary.cells if all(name in c.timed for name in summary.quality)]
     if not cells or not summary.quality:
-        return None
-    with Canvas("quality", "Quality against speed", styles=look, height=4.6, rows=2) as canvas:
-        upper, lower = canvas.all_axes
-        for name in summary.quality:
-            mine = [cell.timed[name] for cell in cells]
-            pooled = [method.quality for method in mine if method.quality is not None]
-            x = math.exp(np.mean([math.log(method.time.estimate) for method in mine]))
-            gap = float(np.nanmedian([quality.gap_median for quality in pooled]))
-            bad = sum(q.infeasible for q in pooled) / sum(q.updates for q in pooled)
-            style = look[name]
-            for axes, y, what in ((upper, gap, "gap"), (lower, bad, "infeasible")):
-                dot = axes.plot(
-                    x, y, marker=style.marker, markersize=7, color=style.colour, linestyle="",
-                    clip_on=False, zorder=3,
-                )  # fmt: skip
-                canvas.mark(dot, style, f"{name}: {duration(x)}, {what} {percent(y)}")
-        for axes, label in ((upper, "optimality gap"), (lower, "infeasible answers")):
-            axes.set(xscale="log", ylabel=label)
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: percent(value)))
-            axes.grid(color=GRID)
-        upper.axhline(0, color=MUTED, linewidth=0.9)
-        lower.set(ylim=(0, 1), xlabel="time per update")
-        _ticks(lower.xaxis, duration)
-        canvas.legend(summary.quality)
-        return canvas.finish(
-            f"Over the {len(cells)} cells in which every method finishes. Above: median optimality "
-            "gap in the problem that the method sets out to solve; 0 % is the best feasible answer "
-            "of any method, 100 % is not moving at all, below 0 % is what breaking a constraint "
-            "buys. Below: share of answers that break the KL budget or fall short of V₋ by more "
-            "than 0.1 % of ε or of the values' spread."
-        )
-
-
-def _finish_axes(canvas: Canvas, y: str, show: Show) -> None:
-    axes = canvas.axes
-    axes.set(xscale="log", yscale="log", xlabel="context dimensions d", ylabel=y)
-    axes.grid(color=GRID)
-    axes.yaxis.set_major_locator(LogLocator(10, numticks=12))
-    _ticks(axes.xaxis, count)
-    _ticks(axes.yaxis, show)
-
-
-def _ticks(axis: Axis, show: Show) -> None:
-    axis.set_major_formatter(FuncFormatter(lambda value, _: show(value)))
-    axis.set_minor_locator(NullLocator())
+        return []
+    found = []
+    for name in summary.quality:
+        mine = [cell.timed[name] for cell in cells]
+        pooled = [method.quality for method in mine if method.quality is not None]
+        seconds = math.exp(np.mean([math.log(method.time.estimate) for method in mine]))
+        gap = float(np.nanmedian([quality.gap_median for quality in pooled]))
+        broken = sum(q.infeasible for q in pooled) / sum(q.updates for q in pooled)
+        found.append((seconds, look[name], {"gap": gap, "infeasible": broken}))
+    found.sort(key=lambda item: item[0])
+    where = f"Over the {len(cells)} cells in which every method finishes, the fastest first."
+    gaps = (
+        f"{where} 0 % is the best feasible answer of any method to its own problem, 100 % is not "
+        "moving, below 0 % is what breaking a constraint buys."
+    )
+    answers = (
+        f"{where} Share of answers that break the KL budget or fall short of V₋ by more than 0.1 % "
+        "of ε or of the values' spread."
+    )
+    figures = []
+    for key, title, caption in (
+        ("gap", "Median optimality gap", gaps),
+        ("infeasible", "Infeasible answers", answers),
+    ):
+        rows = [
+            Row(
+                [style],
+                style.short,
+                estimate=values[key],
+                note=duration(seconds),
+                tip=f"{style.label}: {duration(seconds)}, {percent(values[key])}",
+            )
+            for seconds, style, values in found
+        ]
+        axis = Axis.over([0.0, 1.0, *(v for row in rows for v in row.drawn)], title.lower())
+        axis = replace(axis, names=tuple(percent(tick) for tick in axis.ticks))
+        plot = RowPlot(f"quality-{key}", title, caption, axis, rows, references=[0.0], head="time")
+        figures.append(plot.figure())
+    return figures

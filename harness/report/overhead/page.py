@@ -12,7 +12,7 @@ from pacebench.harness.report import document as doc
 from pacebench.harness.report.overhead import tables
 from pacebench.harness.report.overhead.claims import agreement_sentence, all_claims, headline_cells
 from pacebench.harness.report.overhead.figures import (
-    quality_figure,
+    quality_figures,
     ratio_figure,
     styles_of,
     time_figure,
@@ -57,9 +57,8 @@ def document(summary: OverheadSummary) -> doc.Document:
         doc.TableBlock(tables.scaling_table(summary)) if summary.scaling else doc.Text(_NO_FIT),
         doc.TableBlock(tables.ratio_table(summary)),
     ]
-    judged = quality_figure(summary, look)
     quality: list[doc.Block] = [
-        doc.Figures([] if judged is None else [judged]),
+        doc.Figures(quality_figures(summary, look)),
         doc.TableBlock(tables.quality_table(summary)),
     ]
     sections = [

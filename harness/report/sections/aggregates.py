@@ -13,6 +13,7 @@ from pacebench.harness.report.data import ReportData
 from pacebench.harness.report.figure import Figure
 from pacebench.harness.report.figures.axis import Axis
 from pacebench.harness.report.figures.panels import Line, Panel, PanelPlot
+from pacebench.harness.report.sections.pairs import PAIR, pair_cells
 from pacebench.harness.report.tables import Column, Table, fixed, interval_cells, span
 from pacebench.harness.statistics import coverage, profiles
 
@@ -112,15 +113,14 @@ def _profile(data: ReportData) -> Figure | None:
     # As fine as a panel is wide.
     grid = np.linspace(x.low, x.high, 101)
     level = data.analysis.level
-    panels, captions, behind = [], [], []
+    panels, captions = [], []
     for label, item in scores.items():
         shape = coverage.classify(item.matrix)
         known = coverage.lookup("kolmogorov", "profile", item.runs, len(item.tasks), shape, level)
         band = profiles.performance_profile(item, grid, level, known)
         style, line = data.styles[label], Line(band.grid, band.centre, steps=True)
         shade = (band.grid, band.low, band.high)
-        panels.append(Panel(style.short, [style], [line], shade, key="all"))
-        behind.append((style, line))
+        panels.append(Panel(style.short, [style], [line], shade))
         captions.append(band.caption)
     plot = PanelPlot(
         "performance-profile",
@@ -129,7 +129,7 @@ def _profile(data: ReportData) -> Figure | None:
         x,
         Axis.over([0.0, 1.0], "share of runs with score > τ", limits=(0.0, 1.02), count=2),
         panels,
-        backdrops={"all": behind},
+        compared=True,
         notes=f"Shade: {'; '.join(dict.fromkeys(captions))}.{data.unknown}",
     )
     return data.figure(plot)
@@ -137,27 +137,26 @@ def _profile(data: ReportData) -> Figure | None:
 
 def improvement(data: ReportData) -> Table:
     """Returns the probability that a run of one method beats a run of another."""
-    found, rows = [], []
-    for scope in data.scopes:
-        estimand = "normalised" if scope == SUITE else "return"
-        for item in data.comparisons(estimand=estimand, scope=scope):
-            found.append(item)
-            interval = item.improvement
-            rows.append(
-                {
-                    "method": item.question.a,
-                    "control": item.question.b,
-                    "setup": words.scope(scope),
-                    "probability": interval.estimate if interval else None,
-                    **interval_cells("interval", interval),
-                    **interval_cells("percentile", item.percentile_improvement),
-                    "note": interval.note if interval else "no interval can be given",
-                }
-            )
+    found = [
+        item
+        for scope in data.scopes
+        for item in data.comparisons(
+            estimand="normalised" if scope == SUITE else "return", scope=scope
+        )
+    ]
+    rows = [
+        {
+            **pair_cells(item),
+            "probability": interval.estimate if interval else None,
+            **interval_cells("interval", interval),
+            **interval_cells("percentile", item.percentile_improvement),
+            "note": interval.note if interval else "no interval can be given",
+        }
+        for item in found
+        for interval in [item.improvement]
+    ]
     columns = [
-        Column("method", "method", kind="method"),
-        Column("control", "compared with", kind="method"),
-        Column("setup", "setup"),
+        *PAIR,
         Column("probability", "P(better run)", fixed(3), number=True),
         *Column.interval("interval", "interval", fixed(3)),
         *Column.interval("percentile", "percentile (other papers)", fixed(3)),

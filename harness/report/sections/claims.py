@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
 
 from pacebench.harness.analysis.comparisons import ComparisonResult, model_coverage
@@ -18,6 +15,7 @@ from pacebench.harness.report.figure import Figure
 from pacebench.harness.report.figures.axis import Axis
 from pacebench.harness.report.figures.panels import Line, Panel, PanelPlot
 from pacebench.harness.report.figures.rows import Row, RowPlot
+from pacebench.harness.report.sections.pairs import PAIR, VERDICT, pair_cells
 from pacebench.harness.report.tables import Column, Table, fitted, interval_cells, number, p_value
 
 
@@ -186,43 +184,25 @@ def _claim(data: ReportData, item: ComparisonResult) -> doc.Claim:
     )
 
 
-def verdict_rows(data: ReportData) -> list[dict[str, Any]]:
-    """Returns the verdict table as plain rows, which the terminal prints too."""
-    rows = []
-    for item in data.family:
-        asked, shown = item.question, item.shown
-        rows.append(
-            {
-                "setup": words.scope(asked.scope),
-                "method": asked.a,
-                "control": asked.b,
-                "estimand": asked.estimand,
-                "verdict": item.verdict.value,
-                "difference": shown.estimate if shown else None,
-                **interval_cells("interval", shown),
-                "interval_kind": shown.kind if shown else None,
-                **interval_cells("model", item.model),
-                "model_verdict": item.model_verdict.value,
-                "permutation_p": item.permutation_p,
-                **interval_cells("percentile", item.percentile),
-                "smallest_effect": item.effect,
-                "alpha": asked.alpha,
-                "runs": item.seeds,
-            }
-        )
-    return rows
-
-
-def verdict_columns(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
-    """Returns the columns of the verdict table, with decimals that fit its rows."""
+def _table(data: ReportData, family: list[ComparisonResult]) -> Table:
+    rows = [
+        {
+            **pair_cells(item),
+            "interval_kind": item.shown.kind if item.shown else None,
+            **interval_cells("model", item.model),
+            "model_verdict": item.model_verdict.value,
+            "permutation_p": item.permutation_p,
+            **interval_cells("percentile", item.percentile),
+            "smallest_effect": item.effect,
+        }
+        for item in data.family
+    ]
     show = fitted([row[key] for row in rows for key in ("difference", "low", "high")])
     several = len({row["estimand"] for row in rows}) > 1
-    return [
-        Column("method", "method", kind="method"),
-        Column("control", "compared with", kind="method"),
-        Column("setup", "setup"),
+    columns = [
+        *PAIR,
         Column("estimand", "by", where="shown" if several else "csv"),
-        Column("verdict", "verdict", lambda value: f"{SIGNS[value]} {value}", kind="verdict"),
+        VERDICT,
         Column("difference", "difference", show, number=True),
         *Column.interval("interval", "interval", show),
         Column("interval_kind", "kind", where="csv"),
@@ -234,17 +214,13 @@ def verdict_columns(rows: Sequence[Mapping[str, Any]]) -> list[Column]:
         Column("alpha", "α", number(2), number=True),
         Column("runs", "n", number=True),
     ]
-
-
-def _table(data: ReportData, family: list[ComparisonResult]) -> Table:
-    rows = verdict_rows(data)
     measures = " and ".join(dict.fromkeys(item.measure for item in family))
     return Table(
         "verdicts",
         "",
         f"Differences of {measures}, method minus what it is compared with. A verdict is where "
         "the interval lies, at the comparison's own share of α.",
-        verdict_columns(rows),
+        columns,
         rows,
         optional=["model", "percentile"],
         notes=f"{words.intervals(item.interval for item in family)}\nBeside it, at the same level, "

@@ -13,13 +13,22 @@ from pacebench.envs import Anchors
 from pacebench.harness.analysis import freeze
 from pacebench.harness.analysis.deviations import code_changes
 from pacebench.harness.analysis.scores import UNRESOLVED
-from pacebench.harness.analysis.table import Accounting, tally
+from pacebench.harness.analysis.table import tally
 from pacebench.harness.analysis.units import LEAST_REPLICATES
 from pacebench.harness.analysis.verdicts import Verdict
 from pacebench.harness.report import document as doc
 from pacebench.harness.report import words
 from pacebench.harness.report.data import ReportData, of_cell
-from pacebench.harness.report.tables import CELL, Column, Table, count, fixed, number, percent
+from pacebench.harness.report.tables import (
+    CELL,
+    Column,
+    Table,
+    count,
+    counts,
+    fixed,
+    number,
+    percent,
+)
 
 # Held-out contexts that the protocol asks for.
 LEAST_CONTEXTS = 100
@@ -27,7 +36,7 @@ LEAST_CONTEXTS = 100
 _RUN = (
     Column("setup", "setup"),
     Column("label", "method", kind="method"),
-    Column("seed", "seed", number=True),
+    *counts("seed"),
     Column("status", "status"),
     Column("how", "scored as"),
 )
@@ -38,7 +47,8 @@ def accounting(data: ReportData) -> doc.Section:
     """Returns what became of every planned run."""
     setups, labels, runs = data.study.setups, data.declared.labels, data.runs
     rows = []
-    for cell in _cells(data):
+    # Runs are counted, also where searches are what is analysed.
+    for cell in tally(runs):
         mine = of_cell(runs, cell.setup, cell.label)
         retries = int((mine["attempts"] - 1).clip(lower=0).sum()) if "attempts" in mine else 0
         steps = int(mine["env_steps"].sum())
@@ -59,14 +69,11 @@ def accounting(data: ReportData) -> doc.Section:
     sentences += [f"{n} runs were taken over from {name}." for name, n in sorted(taken.items())]
     columns = (
         *CELL,
-        Column("planned", "planned", number=True),
-        Column("ok", "ok", number=True),
-        Column("diverged", "diverged", number=True),
+        *counts("planned", "ok", "diverged"),
         Column("timeout", "timed out", number=True),
         Column("crashed_method", "crashed (method)", number=True),
         Column("crashed_infrastructure", "crashed (machine)", number=True),
-        Column("missing", "missing", number=True),
-        Column("retries", "retries", number=True),
+        *counts("missing", "retries"),
         Column("env_steps", "environment steps", count, number=True),
     )
     caption = (
@@ -82,11 +89,6 @@ def accounting(data: ReportData) -> doc.Section:
         blocks += [doc.Text("Every planned run ended well."), doc.Fold("Runs per cell", [table])]
     blocks.append(doc.TableBlock(_all_runs(data)))
     return doc.Section("accounting", "Run accounting", blocks)
-
-
-def _cells(data: ReportData) -> tuple[Accounting, ...]:
-    """Counts runs, also where searches are what is analysed."""
-    return tally(data.runs)
 
 
 def _failures(data: ReportData) -> Table:
@@ -274,7 +276,7 @@ def limitations(data: ReportData) -> Iterator[str]:
             f"Scores as exact as the protocol wants them: it asks for {LEAST_CONTEXTS} held-out "
             f"contexts, here there are {contexts}."
         )
-    cells = _cells(data)
+    cells = tally(data.runs)
     if unknown := sum(cell.unresolved for cell in cells):
         yield f"What the {words.plural(unknown, 'run')} without a result would have scored."
     if floored := sum(cell.floored for cell in cells):

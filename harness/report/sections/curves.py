@@ -39,7 +39,7 @@ def curve_of(data: ReportData, setup: str, label: str) -> tuple[list[int], Float
 
 
 def _curves(data: ReportData, setup: str) -> Figure | None:
-    panels, captions, behind, drawn = [], [], [], []
+    panels, captions, drawn = [], [], []
     for label, style in data.styles.items():
         seeds, x, values = curve_of(data, setup, label)
         if not len(values):
@@ -57,10 +57,8 @@ def _curves(data: ReportData, setup: str) -> Figure | None:
             Line(x, row, "run", unit=data.units.get((label, setup, seed)))
             for seed, row in zip(seeds[:MOST_RUNS], values, strict=False)
         ]
-        mean = Line(x, centre)
-        note = f"n = {len(values)}"
-        panels.append(Panel(style.short, [style], [*runs, mean], band, note=note, key="all"))
-        behind.append((style, mean))
+        lines, note = [*runs, Line(x, centre)], f"n = {len(values)}"
+        panels.append(Panel(style.short, [style], lines, band, note=note))
         drawn += values.ravel().tolist()
     if not panels:
         return None
@@ -77,7 +75,7 @@ def _curves(data: ReportData, setup: str) -> Figure | None:
         Axis.over([], "environment steps", limits=(0.0, float(data.study.budget)), count=2),
         Axis.over(drawn, data.score_word.removeprefix("mean "), count=3),
         panels,
-        backdrops={"all": behind},
+        compared=True,
         notes=f"{'; '.join(dict.fromkeys(captions)) or 'Too few runs for a band'}.{data.unknown}",
     )
     return data.figure(plot)

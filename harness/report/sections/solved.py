@@ -3,19 +3,9 @@
 from __future__ import annotations
 
 from pacebench.harness.report import document as doc
-from pacebench.harness.report import words
-from pacebench.harness.report.answer import SIGNS
 from pacebench.harness.report.data import ReportData
-from pacebench.harness.report.tables import (
-    CELL,
-    Column,
-    Table,
-    fitted,
-    fixed,
-    interval_cells,
-    number,
-    percent,
-)
+from pacebench.harness.report.sections.pairs import PAIR, VERDICT, pair_cells
+from pacebench.harness.report.tables import CELL, Column, Table, fitted, fixed, number, percent
 from pacebench.harness.statistics.interval import level_words
 
 
@@ -59,23 +49,14 @@ def _cells(data: ReportData) -> Table:
 def _differences(data: ReportData) -> Table:
     rows = [
         {
-            "method": item.question.a,
-            "control": item.question.b,
-            "setup": words.scope(item.question.scope),
-            "verdict": item.verdict.value,
-            "difference": item.shown.estimate if item.shown else None,
-            **interval_cells("interval", item.shown),
-            "alpha": item.question.alpha,
+            **pair_cells(item),
             "strength": "confirmatory" if item.confirmatory else "exploratory",
-            "runs": item.seeds,
         }
         for item in data.comparisons(estimand="solved")
     ]
     columns = [
-        Column("method", "method", kind="method"),
-        Column("control", "compared with", kind="method"),
-        Column("setup", "setup"),
-        Column("verdict", "verdict", lambda value: f"{SIGNS[value]} {value}", kind="verdict"),
+        *PAIR,
+        VERDICT,
         Column("difference", "difference of P(solved)", fixed(2), number=True),
         *Column.interval("interval", "interval", fixed(2)),
         Column("alpha", "α", number(2), number=True),

@@ -12,7 +12,7 @@ from pacebench.harness.report import document as doc
 from pacebench.harness.report.data import ReportData
 from pacebench.harness.report.figures.tuning import SHORT, history_figure, response_figure
 from pacebench.harness.report.palette import Style
-from pacebench.harness.report.tables import CELL, MINUS, Column, Table, count, fixed, number
+from pacebench.harness.report.tables import CELL, MINUS, Column, Table, count, counts, fixed, number
 from pacebench.harness.tuning.record import SearchRecord, TuningRecord
 
 
@@ -111,11 +111,7 @@ def _costs(searches: list[SearchRecord]) -> Table:
         "for all. CPU-hours are the training time of both on one core each.",
         (
             *CELL,
-            Column("searches", "searches", number=True),
-            Column("trials", "trials", number=True),
-            Column("complete", "complete", number=True),
-            Column("pruned", "pruned", number=True),
-            Column("failed", "failed", number=True),
+            *counts("searches", "trials", "complete", "pruned", "failed"),
             Column("floored", "runs at the floor", number=True),
             Column("search_steps", "steps of the search", count, number=True),
             Column("total_steps", "with re-ranking", count, number=True),
@@ -154,7 +150,7 @@ def _choices(searches: list[SearchRecord]) -> Table:
         "Importance is for reaching the best trials, by PED-ANOVA.",
         (
             *CELL,
-            Column("search", "search", number=True),
+            *counts("search"),
             Column("chosen", "chosen values"),
             Column("searched", "best trial, searched", show, number=True),
             Column("best_again", "best trial, fresh", show, number=True),

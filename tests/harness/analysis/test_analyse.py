@@ -276,6 +276,26 @@ def test_shares_of_alpha_add_up_and_no_weight_is_no_claim() -> None:
     assert silent.sentence().startswith("Exploratory: on point-mass-1, c is worse than b")
 
 
+def test_a_comparison_may_be_a_question_on_some_setups_only() -> None:
+    pairs = [{"pair": ["b", "a"]}, {"pair": ["c", "a"], "weight": 2, "setups": [PM[1]]}]
+    plan = study(("a", "b", "c"), PM, comparisons=pairs, primary=["return", "normalised"])
+    asked = questions(plan, ("return",))
+    weighted = {(q.a, q.scope, q.estimand): q.alpha for q in asked if q.weighted}
+    # Of the whole suite only a pair is asked that is asked everywhere.
+    assert weighted == pytest.approx(
+        {
+            ("b", PM[0], "return"): 0.05 / 5,
+            ("b", PM[1], "return"): 0.05 / 5,
+            ("c", PM[1], "return"): 0.05 * 2 / 5,
+            ("b", SUITE, "normalised"): 0.05 / 5,
+        }
+    )
+    assert [(q.a, q.scope) for q in asked if not q.weighted] == [("c", PM[0])]
+    # What is said of no pair stands in no plan.
+    written = plan.model_dump(mode="json")["statistics"]["comparisons"]
+    assert ["setups" in pair for pair in written] == [False, True]
+
+
 def test_a_reason_for_doubt_makes_every_claim_exploratory() -> None:
     table = score_table(draw({"default": 30, "spgl": 85}, 16))
     found = analyse(table, Standing(doubts=("the plan was changed",)))

@@ -67,6 +67,7 @@ class _Replay:
 
     recordings: list[Recorded]
     broken: dict[int, str] = field(default_factory=dict)
+    learned: None = None
 
     def __post_init__(self) -> None:
         self.obs = np.concatenate([r.first_obs for r in self.recordings])
@@ -106,6 +107,7 @@ class _Walk:
         self._rng, self._x, self._age = rng, np.zeros(COPIES), np.zeros(COPIES)
         self.recorded: list[EnvStep] = []
         self.broken: dict[int, str] = {}
+        self.learned = None
         self.copies, self.restarted, self.obs = COPIES, [0], self._observe()
 
     def restart(self, rows: list[int]) -> None:

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from pacebench import curricula
 from pacebench.harness.overhead import timing
 from pacebench.harness.overhead.instances import synthetic
+from pacebench.harness.overhead.quality import judge, problem_of, staying
 from pacebench.harness.overhead.timing import Contestant, Replay, passes_for, schedule, time_block
+from pacebench.harness.overhead.training import CURRICULA
 
 
 @given(
@@ -109,3 +111,16 @@ def test_passes_fill_the_share_and_are_at_least_one():
     assert passes_for(1e-4, 10, 0.02) == 20
     assert passes_for(3.0, 1, 0.02) == 1
     assert passes_for(1e-9, 1, 10.0) == timing.MAXIMUM_PASSES
+
+
+@pytest.mark.parametrize("name", curricula.names())
+def test_every_curriculum_is_timed_on_the_same_instances(name):
+    instance = synthetic(3, 16, 2, seed=1, epsilon=0.05)
+    replay = Replay(Contestant(name, name), [instance])
+    assert all(seconds > 0 for seconds in replay.time(0))
+    record, new = replay.solve(0)
+    assert (problem_of(name) is None) == (record.epsilon is None)
+    if problem_of(name) is not None:
+        assert judge(instance, record, new).kl_forward < staying(instance).kl_forward
+    # The controls and the ablations of SPGL are timed on the streams alone.
+    assert name in CURRICULA or problem_of(name) or name in ("initial", "linear", "uniform")

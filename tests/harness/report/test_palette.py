@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations, pairwise
+from itertools import pairwise
 
 import pytest
 
@@ -49,10 +49,8 @@ def test_the_same_curriculum_with_other_options_gets_a_shade_that_can_be_told_ap
 
 
 def test_curricula_from_elsewhere_differ_from_each_other() -> None:
-    names = [f"mine-{i}" for i in range(5)]
-    found = looks(*names)
-    for a, b in combinations(found, 2):
-        assert (a.colour, a.marker) != (b.colour, b.marker)
+    found = looks(*(f"mine-{i}" for i in range(7)))
+    assert len({style.colour for style in found}) == 7
 
 
 def test_long_labels_are_cut_beside_axes_only() -> None:

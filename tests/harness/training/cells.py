@@ -36,6 +36,7 @@ def make_cell(
     params: dict[str, Any] | None = None,
     schedule: dict[str, Any] | None = None,
     threshold: float | None = None,
+    options: dict[str, Any] | None = None,
 ) -> Cell:
     kind = learners.get(learner)
     small = {"n_envs": 10, "n_steps": 100, "n_epochs": 2, "batch_size": 100}
@@ -50,6 +51,7 @@ def make_cell(
             name=curriculum,
             epsilon=0.05 if paced else None,
             threshold=threshold if paced else None,
+            options=options or {},
         ),
         setup=setup,
         setup_digest="test",

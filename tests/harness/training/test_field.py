@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,14 @@ import pytest
 from pacebench import curricula, envs
 from pacebench.harness.errors import UserError
 from pacebench.harness.learners.batched.agents import BatchedPPO
+from pacebench.harness.records import NoHooks, Status
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.study.construct import make_curriculum
+from pacebench.harness.study.expand import resolve_cell
+from pacebench.harness.study.load import load_study
 from pacebench.harness.study.specs import CurriculumCell, ScheduleCell
 from pacebench.harness.training import train
+from pacebench.harness.training.loop import TrainingBatch
 from pacebench.harness.training.resolved import ResolvedCell
 from tests.harness.learners.test_batch_invariance import fingerprint
 from tests.harness.training.cells import make_cell
@@ -42,6 +47,32 @@ def test_a_run_is_recorded_and_can_be_interrupted(name: str) -> None:
         return
     # What updates draw is the seed's own.
     assert results[0].updates["sliced_wasserstein"] != results[1].updates["sliced_wasserstein"]
+
+
+def test_robust_plr_takes_no_gradient_from_new_contexts() -> None:
+    cell = make_cell(curriculum="plr", options={"robust": True, "replay_rate": 0.5}, **SHORT)
+    seeds = [RunSeed(root=2, index=i) for i in range(2)]
+    batch = TrainingBatch(ResolvedCell.of(cell), seeds, [None] * 2, NoHooks())
+    before = [batch.agents.policy(k) for k in range(2)]
+    shares = []
+    for _ in range(3):
+        batch.advance()
+        shares.append(batch.agents._rollout.learned.mean())  # type: ignore[attr-defined]
+        after = [batch.agents.policy(k) for k in range(2)]
+        for old, new in zip(before, after, strict=True):
+            # As long as the buffer is empty every context is new.
+            moved = any((old[name] != new[name]).any() for name in old)
+            assert moved == (len(shares) > 1)
+    assert shares[0] == 0.0
+    assert all(0.2 < share < 0.8 for share in shares[1:])
+
+    # What is left out is known again after an interruption in the middle of episodes.
+    whole = {r.seed.index: fingerprint(r) for r in train(cell, seeds)}
+    for pieces in ([1], [2]):
+        found = run_in_pieces(cell, seeds, pieces).results
+        assert {r.seed.index: fingerprint(r) for r in found} == whole
+    with pytest.raises(UserError, match="needs a learner with selective_gradients"):
+        ResolvedCell.of(make_cell(curriculum="plr", learner="sb3-ppo", options={"robust": True}))
 
 
 def test_targets_of_any_shape_reach_the_curriculum() -> None:
@@ -139,3 +170,26 @@ def test_diagnostics_can_be_thinned_without_changing_the_run() -> None:
     # The usual choice is not spelt out: cells from before it was there keep their ids.
     assert "record_every" not in ScheduleCell().model_dump(mode="json")
     assert ScheduleCell(record_every=5).model_dump()["record_every"] == 5
+
+
+@pytest.mark.validation
+@pytest.mark.parametrize(
+    ("label", "both"), [("spgl-mixture", True), ("currot", True), ("spgl", False)]
+)
+def test_both_modes_of_a_target_are_reached(label: str, both: bool) -> None:
+    """CURROT's task with two gates, as `studies/field.yaml` poses it; a Gaussian lies between."""
+    study = load_study(Path(__file__).parents[3] / "studies/field.yaml")
+    (entry,) = (entry for entry in study.curricula if entry.shown == label)
+    seeds = [RunSeed(root=118, index=i) for i in range(10)]
+    cell = resolve_cell(study, entry, "point-mass-2d")
+    batch = TrainingBatch(ResolvedCell.of(cell), seeds, [None] * 10, NoHooks())
+    assert [result.status for result in batch.train()] == [Status.OK] * 10
+    spec, reached = envs.setup("point-mass-2d"), []
+    for scheduler in batch.schedulers:
+        drawn = scheduler.curriculum.sample(4000, np.random.default_rng(0))
+        drawn = np.clip(drawn, spec.lower, spec.upper)
+        modes = spec.target.means  # type: ignore[union-attr]
+        shares = [float((np.abs(drawn - mode) <= 0.5).all(axis=1).mean()) for mode in modes]
+        print(label, shares)
+        reached.append(all(abs(share - 0.5) <= 0.2 for share in shares))
+    assert sum(reached) >= 8 if both else not any(reached)

@@ -1,0 +1,74 @@
+"""The share of training time that each curriculum takes, on Point Mass.
+
+    python -m benchmarks.field                          # all methods, about a minute each
+    python -m benchmarks.field --only currot plr        # some
+    python -m benchmarks.field --steps 163840 --seeds 3
+
+Every method trains with the defaults of a study, one seed after the other in one process. A method
+passes with at most 5 % of its training time in the curriculum (updates, with what they record);
+exits with 1 where one takes more that is not named as one that must.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+
+import numpy as np  # noqa: E402
+
+from pacebench import curricula  # noqa: E402
+from pacebench.harness.overhead.training import overhead_study  # noqa: E402
+from pacebench.harness.study.expand import expand  # noqa: E402
+from pacebench.harness.training import train  # noqa: E402
+
+LIMIT = 0.05
+# SPDL's published solver is what its authors benchmarked; `spdl-sqp` solves the same problem.
+MUST = {"spdl": "SciPy's trust-constr on every update"}
+
+
+def measured(name: str, setup: str, steps: int, seeds: int) -> tuple[float, float, float, float]:
+    """Returns share of training time, seconds per update, per 1 000 steps, and in all, medians."""
+    rows = []
+    for run in expand(overhead_study([name], setup, steps, seeds=seeds)):
+        (result,) = train(run.cell, [run.seed])
+        spent = result.timings["curriculum"]
+        total = spent + result.timings["rollout"] + result.timings["policy"]
+        updates = max(len(result.updates["step"]), 1)
+        rows.append((spent / total, spent / updates, 1000 * spent / result.env_steps, total))
+    share, update, per_1000, total = np.median(rows, axis=0).tolist()
+    return share, update, per_1000, total
+
+
+def main() -> None:
+    """Prints the table; exits with 1 where a method takes more than its share."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--only", nargs="+", default=curricula.names())
+    parser.add_argument("--setup", default="point-mass-2")
+    parser.add_argument("--steps", type=int, default=81_920)
+    parser.add_argument("--seeds", type=int, default=1)
+    options = parser.parse_args()
+    # What is paid once in a process is nobody's share.
+    measured("default", options.setup, 1, 1)
+    print(f"{options.setup}, {options.steps:,} steps, {options.seeds} seed(s), one thread")
+    print(
+        f"{'method':14s} {'share':>8s} {'per update':>12s} {'per 1 000 steps':>16s} {'in all':>8s}"
+    )
+    above = []
+    for name in options.only:
+        share, update, per_1000, total = measured(name, options.setup, options.steps, options.seeds)
+        words = ""
+        if share > LIMIT:
+            words = f"above {LIMIT:.0%}" + (f": must, {MUST[name]}" if name in MUST else "")
+            above += [] if name in MUST else [name]
+        times = f"{update * 1e3:9.2f} ms {per_1000 * 1e3:13.2f} ms {total:6.1f} s"
+        print(f"{name:14s} {share:8.2%} {times}  {words}", flush=True)
+    print(f"above {LIMIT:.0%} without having to: {', '.join(above) or 'none'}")
+    sys.exit(1 if above else 0)
+
+
+if __name__ == "__main__":
+    main()
