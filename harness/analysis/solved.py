@@ -73,6 +73,9 @@ def _row(table: ScoreTable, setup: str, label: str) -> SolvedRow | None:
     ends: tuple[float | None, float | None] = (None, None)
     if bounds is not None and len(returns) and not lost.any():
         ends = mean_interval(np.clip(returns, *bounds), *bounds, alpha)
+    low, high = mean_interval(np.where(lost, 0.0, flags), 0, 1, alpha)
+    if lost.any():
+        high = mean_interval(np.where(lost, 1.0, flags), 0, 1, alpha)[1]
     return SolvedRow(
         setup=setup,
         label=label,
@@ -80,8 +83,8 @@ def _row(table: ScoreTable, setup: str, label: str) -> SolvedRow | None:
         solved=len(returns),
         lost=int(lost.sum()),
         share=float(flags[~lost].mean()),
-        low=mean_interval(np.where(lost, 0.0, flags), 0, 1, alpha)[0],
-        high=mean_interval(np.where(lost, 1.0, flags), 0, 1, alpha)[1],
+        low=low,
+        high=high,
         mean_return=float(returns.mean()) if len(returns) else None,
         return_low=ends[0],
         return_high=ends[1],

@@ -276,7 +276,7 @@ def _lowered(t: FloatArray, coefficients: FloatArray, threshold: float) -> Float
     return t
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=2048)  # 17 MB at most; one seed more than that would find nothing kept
 def _log_moments(n: int) -> FloatArray:
     """Returns the logarithms of Mₙₖ for k = 0 … n."""
     fractions = _fractions()
