@@ -64,6 +64,13 @@ class GridDistribution:
         logs = np.where(inside, logs, -math.inf)
         return float(logs[0]) if np.ndim(x) == 1 else logs
 
+    def kl(self, other: Any) -> float | None:
+        """Returns KL(self‖other) to another distribution over the same grid, None to others."""
+        if not isinstance(other, GridDistribution) or other.bins != self.bins:
+            return None
+        ratio = np.log(self.probabilities / other.probabilities)
+        return max(0.0, float(self.probabilities @ ratio))
+
 
 @register("acl")
 class Acl(Curriculum):

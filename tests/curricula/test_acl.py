@@ -80,3 +80,14 @@ def test_bins_follow_the_dimension_and_stay_few():
             make(**wrong)
     with pytest.raises(CurriculumError, match="cells"):
         make(d=3, bins=1000)
+
+
+def test_the_divergence_between_grids_is_exact():
+    c, rng = make(), np.random.default_rng(0)
+    before = c.distribution
+    for _ in range(5):
+        record = c.update(c.sample(20, rng), rng.normal(size=20))
+        p, q = c.distribution.probabilities, before.probabilities
+        assert record.kl_step == pytest.approx((p * np.log(p / q)).sum())
+        before = c.distribution
+    assert record.kl_step > 0.0
