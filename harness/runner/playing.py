@@ -64,7 +64,7 @@ def load_player(folder: Path, *, stochastic: bool = False, seed: int = 0) -> Pla
     """Loads the final policy of a finished run.
 
     Raises:
-        UserError: The folder holds no finished run, or one that left no policy.
+        UserError: The folder holds no finished run, or one without a policy of its learner.
     """
     folder = folder.resolve()
     store = RunStore(folder.parents[1])
@@ -92,4 +92,9 @@ def load_player(folder: Path, *, stochastic: bool = False, seed: int = 0) -> Pla
     except ValidationError as error:
         raise UserError(f"'{folder}' cannot be played: {first_mistake(error)}.") from None
     rng = np.random.default_rng(seed) if stochastic else None
-    return Player(run.cell, run.seed, arrays, rng)
+    try:
+        return Player(run.cell, run.seed, arrays, rng)
+    except (KeyError, ValueError, TypeError, RuntimeError):
+        raise UserError(
+            f"'{folder}' cannot be played: its policy is none of learner '{run.cell.learner.name}'."
+        ) from None

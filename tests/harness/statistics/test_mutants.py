@@ -393,8 +393,8 @@ MUTANTS: dict[str, tuple[types.ModuleType, str, str, Check]] = {
     ),
     "signed maximum, band": (
         curves,
-        "np.abs(process.mean(axis=1) / error)",
-        "(process.mean(axis=1) / error)",
+        "np.abs(t).max(axis=1)",
+        "t.max(axis=1)",
         check_both_sides_count,
     ),
     "one-sided permutation, drawn": (
@@ -429,7 +429,7 @@ MUTANTS: dict[str, tuple[types.ModuleType, str, str, Check]] = {
     ),
     "no weight is a claim": (
         comparisons,
-        "        if pair.weight > 0\n",
+        "        if pair.asked_on(scope)\n",
         "",
         check_alpha_is_shared,
     ),
