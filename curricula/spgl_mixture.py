@@ -34,9 +34,7 @@ class SpglMixture(SelfPaced):
 
     so that no episode needs a label, and V̄ = Σ πₖ V̄ₖ. In a convergence step the slack a = V̄ − V₋
     is shared in proportion to what each component has above V₋: aₖ ∝ max(0, V̄ₖ − V₋) with
-    Σ πₖ aₖ = a, so that the linearised value of the whole stays at or above V₋; a component with
-    V̄ₖ < V₋ takes a performance step meanwhile, rather than go where the others' success lets it
-    and the policy cannot follow. KL is convex, so
+    Σ πₖ aₖ = a, so that the linearised value of the whole stays at or above V₋. KL is convex, so
     KL(p_new‖p) ≤ Σ πₖ KL(Nₖ,new‖Nₖ) ≤ (1 + κ(ε))ε. With one component this is `spgl`, bit for bit.
 
     Reference: the future work named by Sahraei Ardakani and Song; `docs/curricula.md`.
@@ -103,15 +101,13 @@ class SpglMixture(SelfPaced):
     def _solve(self, step: str, contexts: Array, values: Array, mean_value: float) -> Proposal:
         p, converge = self._distribution, step == "convergence"
         weighted = values * self._relative_responsibilities(contexts)
-        means = np.array([float(row.sum()) / len(row) for row in weighted])
-        slacks = self._shares(means, mean_value - self.threshold, converge=converge)
+        slacks = self._shares(weighted, mean_value - self.threshold, converge=converge)
         news: list[Gaussian] = []
         thetas, cases, predicted = [], [], mean_value
         for k, family in enumerate(self.families):
             old, theta = p.components[k], self.thetas[k]
             stats = family.statistics(old, theta, contexts, weighted[k], slacks[k])
-            able = converge and bool(means[k] >= self.threshold)
-            found = self._step(family, old, stats, converge=able)
+            found = self._step(family, old, stats, converge=converge)
             moved = family.moved(old, theta, found)
             if moved is None:
                 return self._stay(step, "limit", accepted=False)
@@ -145,13 +141,14 @@ class SpglMixture(SelfPaced):
         logs = parts - np.logaddexp.reduce(parts, axis=0)
         return np.asarray(np.exp(logs) / self._distribution.weights[:, None])
 
-    def _shares(self, means: Array, slack: float, *, converge: bool) -> Array:
+    def _shares(self, weighted: Array, slack: float, *, converge: bool) -> Array:
         """Returns each component's share of the slack; a performance step needs none."""
         if not converge:
-            return np.full(len(means), slack)
+            return np.full(len(weighted), slack)
+        means = np.array([float(row.sum()) / len(row) for row in weighted])
         surplus = np.maximum(0.0, means - self.threshold)
         total = float(self._distribution.weights @ surplus)
-        return surplus * (slack / total) if total > 0.0 else np.zeros(len(means))
+        return surplus * (slack / total) if total > 0.0 else np.zeros(len(weighted))
 
     def _state(self) -> dict[str, Any]:
         return {

@@ -50,9 +50,9 @@ GRIDS: dict[str, dict[str, Any]] = {
         "fixed": {"n_envs": 20, "n_steps": 100},
         "grid": {
             "log_std_init": [-1.0, 0.0, 1.0, 2.0, 3.0, 4.0],
-            "learning_rate": [1e-4, 3e-4, 1e-3, 3e-3],
+            "learning_rate": [3e-5, 1e-4, 3e-4, 1e-3, 3e-3],
             "batch_size": [50, 100, 200, 400],
-            "gae_lambda": [0.9, 0.95, 0.98, 0.99],
+            "gae_lambda": [0.8, 0.9, 0.95, 0.98, 0.99],
         },
         "start": {
             "log_std_init": 2.0,
@@ -63,19 +63,17 @@ GRIDS: dict[str, dict[str, Any]] = {
     },
     "lunar-lander": {
         "budget": 500_000,
-        "fixed": {"n_envs": 16, "norm_reward": True},
+        "fixed": {"n_envs": 16, "norm_reward": True, "batch_size": 128},
         "grid": {
             "n_steps": [64, 128, 256, 512, 1024],
             "learning_rate": [1e-4, 3e-4, 1e-3, 3e-3],
             "gae_lambda": [0.9, 0.95, 0.98, 0.99],
-            "batch_size": [64, 128, 256, 512],
             "log_std_init": [-2.0, -1.0, 0.0, 1.0],
         },
         "start": {
             "n_steps": 128,
             "learning_rate": 3e-4,
             "gae_lambda": 0.98,
-            "batch_size": 128,
             "log_std_init": 0.0,
         },
     },
@@ -203,12 +201,13 @@ def select(setup: str, seeds: int, root: int, out: Path) -> None:
         "root": root,
         "command": f"{_COMMAND} {setup} --seeds {seeds} --root {root}",
         "fixed": declared["fixed"],
-        "grid": declared["grid"],
     }
     begun = Path(f"{out}.{setup}.partial")
     record = json.loads(begun.read_text()) if begun.exists() else {}
     if {key: record.get(key) for key in asked} != asked:
         record = {**asked, "tried": []}
+    # A grid may be widened in mid-search: candidates tried so far stay true.
+    record["grid"] = declared["grid"]
     runs = [RunSeed(root=root, role=StudyRole.TUNE, index=i) for i in range(seeds)]
 
     def score_of(place: Place) -> float:

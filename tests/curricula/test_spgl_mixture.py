@@ -160,21 +160,3 @@ def test_what_it_takes_for_a_target_and_an_initial_distribution():
     pair = Mixture([Gaussian([1.0, 1.0], [1.0, 1.0]), Gaussian([-1.0, 1.0], [1.0, 1.0])])
     c = curricula.make("spgl-mixture", target=GATES, initial=pair, threshold=0.0)
     np.testing.assert_array_equal(c.distribution.components[1].mean, [-1.0, 1.0])
-
-
-def test_a_component_below_the_threshold_learns_before_it_goes_on():
-    """Where the others' success alone holds V₋, it makes for where its own values are higher."""
-    near, far = Gaussian([4.0], [0.25]), Gaussian([-4.0], [0.25])
-    start = Mixture([Gaussian([2.0], [1.0]), Gaussian([-2.0], [1.0])])
-    c = curricula.make("spgl-mixture", target=Mixture([near, far]), initial=start, threshold=2.0)
-    rng = np.random.default_rng(0)
-    x = c.sample(4000, rng)
-    # On the right all goes well; on the left only near the middle.
-    v = np.where(x[:, 0] > 0.0, 9.0, np.maximum(0.0, 1.5 + 0.5 * x[:, 0]))
-    record = c.update(x, v)
-    assert record.step == "convergence"
-    right, left = c.distribution.components
-    assert right.mean[0] > 2.05
-    assert left.mean[0] > -1.95
-    assert record.kl_step <= (1.0 + taylor_bound(0.05)) * 0.05 * 1.1
-    assert record.predicted_value >= 2.0
