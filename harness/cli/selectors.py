@@ -27,19 +27,12 @@ Seeds = Annotated[int | None, typer.Option(min=1, help="Make it a study of so ma
 
 @dataclass(frozen=True)
 class Chosen:
-    """A study as the command line names it.
+    """A study as the command line names it."""
 
-    Attributes:
-        study: A study file or the name of a shipped one; where results will do, those.
-        values: What `--set` was given.
-        only: What `--only` was given.
-        seeds: What `--seeds` was given.
-    """
-
-    study: Path
-    values: list[str] | None = None
-    only: str | None = None
-    seeds: int | None = None
+    study: Path  # a study file or the name of a shipped one; where results will do, those
+    values: list[str] | None = None  # what `--set` was given
+    only: str | None = None  # what `--only` was given
+    seeds: int | None = None  # what `--seeds` was given
 
     def load(self) -> Study:
         """Returns the study.

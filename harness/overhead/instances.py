@@ -26,23 +26,14 @@ _MARGIN = {"performance": -0.5, "tight": 0.02, "loose": 2.0, "near": 2.0, "near-
 
 @dataclass(frozen=True)
 class Instance:
-    """One update to be made.
+    """One update to be made."""
 
-    Attributes:
-        target: The target distribution ψ.
-        current: The distribution p that the contexts were sampled from.
-        contexts: (K, d), unclipped.
-        values: (K,).
-        threshold: V₋.
-        epsilon: ε.
-    """
-
-    target: curricula.Gaussian
-    current: curricula.Gaussian
-    contexts: Floats
-    values: Floats
-    threshold: float
-    epsilon: float
+    target: curricula.Gaussian  # the target distribution ψ
+    current: curricula.Gaussian  # the distribution p that the contexts were sampled from
+    contexts: Floats  # (K, d), unclipped
+    values: Floats  # (K,)
+    threshold: float  # V₋
+    epsilon: float  # ε
 
     def make(self, name: str) -> curricula.Curriculum:
         """Returns the curriculum `name` at p, before the update.

@@ -33,28 +33,18 @@ STAYING = "staying"
 
 
 class Answer(StoredRecord):
-    """What one method made of one instance.
-
-    Attributes:
-        accepted: False where the method rejected its own solution and stayed.
-        iterations: Of its numerical solver.
-        kl_forward: KL(ψ‖p').
-        kl_reverse: KL(p'‖ψ).
-        kl_new_old: KL(p'‖p) / ε, SPGL's trust region.
-        kl_old_new: KL(p‖p') / ε, SPDL's trust region.
-        value: The importance-weighted value minus V₋, in standard deviations of the values.
-    """
+    """What one method made of one instance."""
 
     # An answer may be infinitely far off.
     model_config = ConfigDict(ser_json_inf_nan="constants")
 
-    accepted: bool = True
-    iterations: int = 0
-    kl_forward: float
-    kl_reverse: float
-    kl_new_old: float
-    kl_old_new: float
-    value: float
+    accepted: bool = True  # False where the method rejected its own solution and stayed
+    iterations: int = 0  # of its numerical solver
+    kl_forward: float  # KL(ψ‖p')
+    kl_reverse: float  # KL(p'‖ψ)
+    kl_new_old: float  # KL(p'‖p) / ε, SPGL's trust region
+    kl_old_new: float  # KL(p‖p') / ε, SPDL's trust region
+    value: float  # the importance-weighted value minus V₋, in standard deviations of the values
 
 
 def problem_of(name: str) -> str | None:

@@ -28,38 +28,30 @@ _QUICK = {
 
 
 class Settings(Frozen):
-    """The settings of a measurement; whatever changes a measured number is in here.
-
-    Attributes:
-        dimensions: The context dimensions d of the synthetic grid.
-        sizes: The numbers K of contexts per update of the synthetic grid.
-        curricula: Registered names, all timed in every cell.
-        instances: Problem instances of a synthetic cell; a recorded stream has twice as many. Every
-            block replays all of them.
-        blocks: Replicates; each is a fresh process that goes through all cells.
-        limit: Seconds of processor time that an update may take on average; what takes longer is
-            shown as "> limit". On an idle machine that is the wall clock's time too.
-        share: Seconds that a quick curriculum is timed for in either half of a block.
-        epsilon: The KL budget ε of every replayed update.
-        seed: Root of the synthetic streams and of the orders.
-        training_seeds: Instrumented training runs per curriculum.
-        training_steps: Environment steps of each.
-    """
+    """The settings of a measurement; whatever changes a measured number is in here."""
 
     # Findings of earlier designs had settings that are gone.
     model_config = ConfigDict(extra="ignore")
 
+    # The context dimensions d of the synthetic grid.
     dimensions: tuple[int, ...] = (1, 2, 3, 5, 10, 20, 50, 100, 1_000, 10_000)
+    # The numbers K of contexts per update of the synthetic grid.
     sizes: tuple[int, ...] = (16, 64, 256, 1_024)
-    curricula: tuple[str, ...]
+    curricula: tuple[str, ...]  # registered names, all timed in every cell
+    # Problem instances of a synthetic cell; a recorded stream has twice as many. Every block
+    # replays all of them.
     instances: int = Field(default=10, ge=3)
+    # Replicates; each is a fresh process that goes through all cells.
     blocks: int = Field(default=MINIMUM_BLOCKS, ge=MINIMUM_BLOCKS)
+    # Seconds of processor time that an update may take on average; what takes longer is shown as ">
+    # limit". On an idle machine that is the wall clock's time too.
     limit: float = Field(default=2.0, gt=0)
+    # Seconds that a quick curriculum is timed for in either half of a block.
     share: float = Field(default=0.02, gt=0)
-    epsilon: float = Field(default=0.05, gt=0)
-    seed: int = Field(default=2026, ge=0)
-    training_seeds: int = Field(default=10, ge=2)
-    training_steps: int = Field(default=40_960, ge=1)
+    epsilon: float = Field(default=0.05, gt=0)  # the KL budget ε of every replayed update
+    seed: int = Field(default=2026, ge=0)  # root of the synthetic streams and of the orders
+    training_seeds: int = Field(default=10, ge=2)  # instrumented training runs per curriculum
+    training_steps: int = Field(default=40_960, ge=1)  # environment steps of each
 
     @field_validator("curricula")
     @classmethod

@@ -35,32 +35,21 @@ Clock = Literal["wall", "cpu", "step"]
 
 @dataclass(frozen=True)
 class Contestant:
-    """A curriculum under a label.
+    """A curriculum under a label."""
 
-    Attributes:
-        label: What tables call it; the same curriculum may stand under two.
-        curriculum: The registered name.
-        slowdown: Every update is stretched to this multiple of its time by busy waiting. 1 is the
-            curriculum as it is; 1.05 serves to see whether 5 % would be found.
-    """
-
-    label: str
-    curriculum: str
+    label: str  # what tables call it; the same curriculum may stand under two
+    curriculum: str  # the registered name
+    # Every update is stretched to this multiple of its time by busy waiting. 1 is the curriculum as
+    # it is; 1.05 serves to see whether 5 % would be found.
     slowdown: float = 1.0
 
 
 class BlockTimes(StoredRecord):
-    """Seconds of one contestant in one block, per instance, to five digits.
+    """Seconds of one contestant in one block, per instance, to five digits."""
 
-    Attributes:
-        wall: Of the whole update, by `perf_counter`.
-        cpu: Of the whole update, by `process_time`.
-        step: Of the method's own step, as the update's record says.
-    """
-
-    wall: tuple[float, ...]
-    cpu: tuple[float, ...]
-    step: tuple[float, ...]
+    wall: tuple[float, ...]  # of the whole update, by `perf_counter`
+    cpu: tuple[float, ...]  # of the whole update, by `process_time`
+    step: tuple[float, ...]  # of the method's own step, as the update's record says
 
 
 class Replay:

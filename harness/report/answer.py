@@ -124,15 +124,10 @@ def _and(names: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class Chip:
-    """One verdict of the grid, as seen from its row.
+    """One verdict of the grid, as seen from its row."""
 
-    Attributes:
-        word: The verdict.
-        tip: The sentence behind it.
-    """
-
-    word: str
-    tip: str
+    word: str  # the verdict
+    tip: str  # the sentence behind it
 
     @property
     def sign(self) -> str:
@@ -147,31 +142,19 @@ class Chip:
 
 @dataclass(frozen=True)
 class GridRow:
-    """One curriculum, or a pair without the control.
+    """One curriculum, or a pair without the control."""
 
-    Attributes:
-        text: What stands before the verdicts.
-        labels: Whose row it is.
-        chips: A verdict per column; None where nothing was asked.
-    """
-
-    text: str
-    labels: tuple[str, ...]
-    chips: tuple[Chip | None, ...]
+    text: str  # what stands before the verdicts
+    labels: tuple[str, ...]  # whose row it is
+    chips: tuple[Chip | None, ...]  # a verdict per column; None where nothing was asked
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Curricula × setups.
+    """Curricula × setups."""
 
-    Attributes:
-        control: What the verdicts are against.
-        columns: The setups, with the measure where there are several.
-        rows: The rows.
-    """
-
-    control: str
-    columns: tuple[str, ...]
+    control: str  # what the verdicts are against
+    columns: tuple[str, ...]  # the setups, with the measure where there are several
     rows: tuple[GridRow, ...]
 
 

@@ -37,47 +37,30 @@ _LEAST_SINGLE = 40
 
 @dataclass(frozen=True, eq=False)
 class ReportData:
-    """Everything a report is made from.
+    """Everything a report is made from."""
 
-    Attributes:
-        study: The study as it is analysed: where searches are the observations, with one entry
-            per tuned method.
-        declared: The study as its file says.
-        setups: Its setups by name.
-        scales: Their scales.
-        runs: One row per planned run.
-        scored: One row per observation: a run, or a search of a tuned method.
-        curves: The target score of every observation over the evaluation grid.
-        updates: Every curriculum update of planned runs.
-        retired: Number of runs that an earlier version of the study asked for.
-        analysis: What the statistics say.
-        frozen: The frozen plan, if there is one.
-        history: What the ledger says.
-        provenance: Terms and values about code, machine and plan.
-        notes: Sentences about the data that the reader must know.
-        tuning: What tuning found, where methods were tuned.
-        logs: The last lines of each run's log, by run.
-        episodes: Target episodes of stored policies; empty where there are none.
-        foreign: Where the scores were not made here, what they were read from.
-    """
-
+    # The study as it is analysed: where searches are the observations, with one entry per tuned
+    # method.
     study: Study
-    declared: Study
-    setups: Mapping[str, Setup]
-    scales: Mapping[str, Scale]
-    runs: pd.DataFrame
-    scored: pd.DataFrame
-    curves: pd.DataFrame
-    updates: pd.DataFrame
-    retired: int
-    analysis: Analysis
-    frozen: PlanHistory | None
-    history: History
-    provenance: Sequence[tuple[str, str]] = ()
-    notes: Sequence[str] = ()
-    tuning: TuningRecord | None = None
+    declared: Study  # the study as its file says
+    setups: Mapping[str, Setup]  # its setups by name
+    scales: Mapping[str, Scale]  # their scales
+    runs: pd.DataFrame  # one row per planned run
+    scored: pd.DataFrame  # one row per observation: a run, or a search of a tuned method
+    curves: pd.DataFrame  # the target score of every observation over the evaluation grid
+    updates: pd.DataFrame  # every curriculum update of planned runs
+    retired: int  # number of runs that an earlier version of the study asked for
+    analysis: Analysis  # what the statistics say
+    frozen: PlanHistory | None  # the frozen plan, if there is one
+    history: History  # what the ledger says
+    provenance: Sequence[tuple[str, str]] = ()  # terms and values about code, machine and plan
+    notes: Sequence[str] = ()  # sentences about the data that the reader must know
+    tuning: TuningRecord | None = None  # what tuning found, where methods were tuned
+    # The last lines of each run's log, by run.
     logs: Mapping[str, str] = field(default_factory=dict)
+    # Target episodes of stored policies; empty where there are none.
     episodes: Sequence[Picture] = ()
+    # Where the scores were not made here, what they were read from.
     foreign: ForeignStudy | None = None
 
     @cached_property

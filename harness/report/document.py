@@ -34,23 +34,14 @@ class Warned:
 
 @dataclass(frozen=True)
 class Claim:
-    """One claim from a verdict.
+    """One claim from a verdict."""
 
-    Attributes:
-        outcome: The verdict's outcome, which sets its colour.
-        word: Its outcome in a word and a sign.
-        sentence: The claim.
-        strength: What it rests on.
-        brief: Who, where and by how much, in a line; the sentence is then folded.
-        labels: The methods that it is about.
-    """
-
-    outcome: str
-    word: str
-    sentence: str
-    strength: str
-    brief: Sequence[str] = ()
-    labels: Sequence[str] = ()
+    outcome: str  # the verdict's outcome, which sets its colour
+    word: str  # its outcome in a word and a sign
+    sentence: str  # the claim
+    strength: str  # what it rests on
+    brief: Sequence[str] = ()  # who, where and by how much, in a line; the sentence is then folded
+    labels: Sequence[str] = ()  # the methods that it is about
 
 
 @dataclass(frozen=True)
@@ -90,17 +81,11 @@ class Figures:
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture inside the page.
+    """A picture inside the page."""
 
-    Attributes:
-        label: The method it belongs to.
-        text: What it shows.
-        source: The picture as a `data:` address.
-    """
-
-    label: str
-    text: str
-    source: str
+    label: str  # the method it belongs to
+    text: str  # what it shows
+    source: str  # the picture as a `data:` address
 
 
 @dataclass(frozen=True)
@@ -150,29 +135,17 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """A whole report.
+    """A whole report."""
 
-    Attributes:
-        title: The study's name.
-        question: What it asks.
-        facts: A few words each: seeds, setups, learner, budget.
-        exploratory: Why the report is only exploratory; empty where it is not.
-        strength: In a word: exploratory, confirmatory, or empty where nothing is claimed.
-        sections: The sections in order.
-        answer: What it says to the question, in one sentence.
-        grid: Its verdicts, curricula × setups.
-        contrasts: The intervals behind them.
-    """
-
-    title: str
-    question: str
-    facts: Sequence[str]
-    exploratory: Sequence[str]
-    strength: str
+    title: str  # the study's name
+    question: str  # what it asks
+    facts: Sequence[str]  # a few words each: seeds, setups, learner, budget
+    exploratory: Sequence[str]  # why the report is only exploratory; empty where it is not
+    strength: str  # in a word: exploratory, confirmatory, or empty where nothing is claimed
     sections: Sequence[Section]
-    answer: str = ""
-    grid: Grid | None = None
-    contrasts: Sequence[Figure] = ()
+    answer: str = ""  # what it says to the question, in one sentence
+    grid: Grid | None = None  # its verdicts, curricula × setups
+    contrasts: Sequence[Figure] = ()  # the intervals behind them
 
     def tables(self) -> list[Table]:
         """Returns every table in order."""

@@ -9,29 +9,17 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Figure:
-    """A finished figure.
+    """A finished figure."""
 
-    Attributes:
-        name: Stem of its files, unique in the report.
-        title: Short heading.
-        caption: What it shows, in two sentences at most.
-        svg: The element for the page.
-        file: The same as an SVG file.
-        tex: The same for LaTeX.
-        notes: What a reader may ask further, folded: intervals and their coverage.
-        wide: Whether it takes the whole width of the page.
-        names: Of its rows, where it has rows.
-    """
-
-    name: str
-    title: str
-    caption: str
-    svg: str
-    file: str
-    tex: str
-    notes: str = ""
-    wide: bool = False
-    names: Sequence[str] = ()
+    name: str  # stem of its files, unique in the report
+    title: str  # short heading
+    caption: str  # what it shows, in two sentences at most
+    svg: str  # the element for the page
+    file: str  # the same as an SVG file
+    tex: str  # the same for LaTeX
+    notes: str = ""  # what a reader may ask further, folded: intervals and their coverage
+    wide: bool = False  # whether it takes the whole width of the page
+    names: Sequence[str] = ()  # of its rows, where it has rows
 
     @property
     def picture(self) -> str:

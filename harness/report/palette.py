@@ -46,21 +46,13 @@ _CONTRAST = {LIGHT_PAGE: 3.0, DARK_PAGE: 5.0}
 
 @dataclass(frozen=True)
 class Style:
-    """How one curriculum looks.
+    """How one curriculum looks."""
 
-    Attributes:
-        index: Its place in the study, which names it inside the page.
-        label: How the study calls it.
-        name: Its registered name.
-        colour: On a light page.
-        dark: On a dark page.
-    """
-
-    index: int
-    label: str
-    name: str
-    colour: str
-    dark: str
+    index: int  # its place in the study, which names it inside the page
+    label: str  # how the study calls it
+    name: str  # its registered name
+    colour: str  # on a light page
+    dark: str  # on a dark page
 
     @property
     def short(self) -> str:

@@ -20,23 +20,14 @@ Show = Callable[[Any], str]
 
 @dataclass(frozen=True)
 class Column:
-    """One column.
+    """One column."""
 
-    Attributes:
-        key: Name of the value in each row, and of the column in the CSV file.
-        heading: What stands above it.
-        show: From value to text; what is missing never reaches it.
-        number: Whether it is aligned and sorted as a number.
-        kind: How the page draws it: `text`, `method`, `verdict` or `mono`.
-        where: `both`, or only `shown` (page, LaTeX, Markdown) or only `csv`.
-    """
-
-    key: str
-    heading: str
-    show: Show = str
-    number: bool = False
-    kind: str = "text"
-    where: str = "both"
+    key: str  # name of the value in each row, and of the column in the CSV file
+    heading: str  # what stands above it
+    show: Show = str  # from value to text; what is missing never reaches it
+    number: bool = False  # whether it is aligned and sorted as a number
+    kind: str = "text"  # how the page draws it: `text`, `method`, `verdict` or `mono`
+    where: str = "both"  # `both`, or only `shown` (page, LaTeX, Markdown) or only `csv`
 
     @staticmethod
     def interval(key: str, heading: str, show: Show) -> list[Column]:
@@ -69,28 +60,18 @@ MOST_ROWS = 2_000
 
 @dataclass(frozen=True)
 class Table:
-    """A table.
+    """A table."""
 
-    Attributes:
-        name: Stem of its files, unique in the report.
-        title: Short heading.
-        caption: What the columns mean, in two sentences at most.
-        columns: The columns.
-        rows: Raw values by column key.
-        folded: Whether the page hides it behind a click.
-        notes: What a reader may ask further, folded: intervals and their coverage.
-        optional: Keys of columns that are left out, with all that belongs to them (`<key>_…`),
-            where no row fills them.
-    """
-
-    name: str
-    title: str
-    caption: str
+    name: str  # stem of its files, unique in the report
+    title: str  # short heading
+    caption: str  # what the columns mean, in two sentences at most
     columns: Sequence[Column]
-    rows: Sequence[Mapping[str, Any]]
-    folded: bool = False
+    rows: Sequence[Mapping[str, Any]]  # raw values by column key
+    folded: bool = False  # whether the page hides it behind a click
+    # Keys of columns that are left out, with all that belongs to them (`<key>_…`), where no row
+    # fills them.
     optional: Sequence[str] = ()
-    notes: str = ""
+    notes: str = ""  # what a reader may ask further, folded: intervals and their coverage
 
     @cached_property
     def listed(self) -> Sequence[Mapping[str, Any]]:

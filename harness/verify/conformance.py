@@ -14,19 +14,12 @@ S = TypeVar("S")
 
 @dataclass(frozen=True)
 class Requirement(Generic[S]):
-    """One thing that everything of a kind must do, if it has the capability that it is about.
+    """One thing that everything of a kind must do, if it has the capability that it is about."""
 
-    Attributes:
-        name: A stable identifier.
-        doc: The requirement, in a sentence.
-        check: Raises if a subject does not meet it.
-        applies: Whether a subject has the capability.
-    """
-
-    name: str
-    doc: str
-    check: Callable[[S], None]
-    applies: Callable[[S], bool]
+    name: str  # a stable identifier
+    doc: str  # the requirement, in a sentence
+    check: Callable[[S], None]  # raises if a subject does not meet it
+    applies: Callable[[S], bool]  # whether a subject has the capability
 
 
 def requirement(

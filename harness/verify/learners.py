@@ -37,19 +37,12 @@ SEEDS = [RunSeed(root=4, index=i) for i in range(2)]
 
 @dataclass
 class LearnerSubject:
-    """A learner with parameters that make a training of seconds.
+    """A learner with parameters that make a training of seconds."""
 
-    Attributes:
-        name: The registered name.
-        params: Parameters that differ from its defaults.
-        setup: On what it is trained.
-        hidden: A setup that hides its context.
-    """
-
-    name: str
-    params: dict[str, Any] = field(default_factory=dict)
-    setup: str = "point-mass-2"
-    hidden: str = "point-mass-1"
+    name: str  # the registered name
+    params: dict[str, Any] = field(default_factory=dict)  # parameters that differ from its defaults
+    setup: str = "point-mass-2"  # on what it is trained
+    hidden: str = "point-mass-1"  # a setup that hides its context
 
     @property
     def kind(self) -> type[learners.Learner]:

@@ -21,17 +21,11 @@ TOLERANCE = 1e-3
 
 @dataclass(frozen=True)
 class ParameterBlock:
-    """A group of parameters z, zero at the old distribution, and the problem they solve.
+    """A group of parameters z, zero at the old distribution, and the problem they solve."""
 
-    Attributes:
-        step: The z that the curriculum chose.
-        objective: What the step minimises.
-        feasible: Whether a z keeps the constraints.
-    """
-
-    step: Array
-    objective: Callable[[Array], float]
-    feasible: Callable[[Array], bool]
+    step: Array  # the z that the curriculum chose
+    objective: Callable[[Array], float]  # what the step minimises
+    feasible: Callable[[Array], bool]  # whether a z keeps the constraints
 
 
 def _blocks(kind: str | None, u: ObservedUpdate) -> list[ParameterBlock]:

@@ -24,36 +24,22 @@ LANDSCAPES = ("hard", "easy", "bumpy", "noise")
 
 @dataclass(frozen=True)
 class UpdateProblem:
-    """One update: where the curriculum stands, what it sampled and which values that had.
+    """One update: where the curriculum stands, what it sampled and which values that had."""
 
-    Attributes:
-        dim: Context dimensions d.
-        samples: Number of contexts K.
-        full: Whether the target covariance is a full matrix.
-        epsilon: The KL budget.
-        distance: ‖μ̃ − μ‖ in standard deviations of the current distribution.
-        decades: log₁₀ θ is drawn between minus and plus this.
-        slack: V̄ − V₋ in units of what one step may change the value by.
-        landscape: How the value depends on the context: `hard` falls towards the target, `easy`
-            rises, `bumpy` is quadratic, `noise` does not depend on it.
-        offset: Added to all values, in units of their spread.
-        context_scale: Decimal logarithm of the contexts' unit.
-        value_scale: Decimal logarithm of the values' unit.
-        seed: The seed of everything drawn at random.
-    """
-
-    dim: int = 1
-    samples: int = 20
-    full: bool = False
-    epsilon: float = 0.05
-    distance: float = 1.0
-    decades: float = 0.5
-    slack: float = 1.0
+    dim: int = 1  # context dimensions d
+    samples: int = 20  # number of contexts K
+    full: bool = False  # whether the target covariance is a full matrix
+    epsilon: float = 0.05  # the KL budget
+    distance: float = 1.0  # ‖μ̃ − μ‖ in standard deviations of the current distribution
+    decades: float = 0.5  # log₁₀ θ is drawn between minus and plus this
+    slack: float = 1.0  # V̄ − V₋ in units of what one step may change the value by
+    # How the value depends on the context: `hard` falls towards the target, `easy` rises, `bumpy`
+    # is quadratic, `noise` does not depend on it.
     landscape: str = "hard"
-    offset: float = 0.0
-    context_scale: int = 0
-    value_scale: int = 0
-    seed: int = 0
+    offset: float = 0.0  # added to all values, in units of their spread
+    context_scale: int = 0  # decimal logarithm of the contexts' unit
+    value_scale: int = 0  # decimal logarithm of the values' unit
+    seed: int = 0  # the seed of everything drawn at random
 
     def rng(self, *branch: int) -> np.random.Generator:
         """Returns a random generator of its own for each `branch`."""
@@ -141,23 +127,14 @@ class UpdateProblem:
 
 @dataclass(frozen=True)
 class ObservedUpdate:
-    """What one update of a new curriculum did, as far as it can be seen from outside.
+    """What one update of a new curriculum did, as far as it can be seen from outside."""
 
-    Attributes:
-        problem: The problem it was given.
-        record: What the curriculum says it did.
-        old: The distribution before.
-        new: The distribution after.
-        theta: θ before, ones where the curriculum has none.
-        new_theta: θ after.
-    """
-
-    problem: UpdateProblem
-    record: UpdateRecord
-    old: Normal
-    new: Normal
-    theta: Array
-    new_theta: Array
+    problem: UpdateProblem  # the problem it was given
+    record: UpdateRecord  # what the curriculum says it did
+    old: Normal  # the distribution before
+    new: Normal  # the distribution after
+    theta: Array  # θ before, ones where the curriculum has none
+    new_theta: Array  # θ after
 
     @property
     def case(self) -> str:

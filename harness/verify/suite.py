@@ -28,23 +28,15 @@ def require(condition: object, message: str) -> None:
 
 @dataclass(frozen=True)
 class Property:
-    """One thing that a curriculum may promise.
+    """One thing that a curriculum may promise."""
 
-    Attributes:
-        name: A stable identifier.
-        doc: The promise, in a sentence.
-        check: Raises `Violation` if an example breaks the promise; returns the case it met.
-        claimed: Whether the capabilities promise it.
-        examples: The strategy that draws examples for a subject.
-        cost: About how many updates one example takes; the more, the fewer examples are tried.
-    """
-
-    name: str
-    doc: str
-    check: Check
-    claimed: Callable[[Capabilities], bool]
+    name: str  # a stable identifier
+    doc: str  # the promise, in a sentence
+    check: Check  # raises `Violation` if an example breaks the promise; returns the case it met
+    claimed: Callable[[Capabilities], bool]  # whether the capabilities promise it
+    # The strategy that draws examples for a subject.
     examples: Callable[[Subject], st.SearchStrategy[Any]]
-    cost: int
+    cost: int  # about how many updates one example takes; the more, the fewer examples are tried
 
 
 def promise(
@@ -69,24 +61,15 @@ def promise(
 
 @dataclass
 class CheckOutcome:
-    """The result of trying one property on one curriculum.
+    """The result of trying one property on one curriculum."""
 
-    Attributes:
-        property: The name of the property.
-        doc: The promise, in a sentence.
-        held: Whether no example broke it.
-        examples: How many examples were tried.
-        message: How the smallest counterexample broke it.
-        counterexample: The smallest counterexample.
-        cases: How often each case of the update occurred.
-    """
-
-    property: str
-    doc: str
-    held: bool = True
-    examples: int = 0
-    message: str = ""
-    counterexample: str = ""
+    property: str  # the name of the property
+    doc: str  # the promise, in a sentence
+    held: bool = True  # whether no example broke it
+    examples: int = 0  # how many examples were tried
+    message: str = ""  # how the smallest counterexample broke it
+    counterexample: str = ""  # the smallest counterexample
+    # How often each case of the update occurred.
     cases: Counter[str] = field(default_factory=Counter)
 
     def to_dict(self) -> dict[str, Any]:

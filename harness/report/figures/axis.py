@@ -13,23 +13,15 @@ from pacebench.harness.report import words
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis.
+    """One axis."""
 
-    Attributes:
-        low: Value at its beginning.
-        high: Value at its end.
-        label: What it measures.
-        ticks: Values that have a number.
-        log: Whether equal distances are equal ratios; what lies below `low` is drawn there.
-        names: What stands at the ticks instead of their numbers.
-    """
-
-    low: float
-    high: float
-    label: str
-    ticks: tuple[float, ...]
+    low: float  # value at its beginning
+    high: float  # value at its end
+    label: str  # what it measures
+    ticks: tuple[float, ...]  # values that have a number
+    # Whether equal distances are equal ratios; what lies below `low` is drawn there.
     log: bool = False
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()  # what stands at the ticks instead of their numbers
 
     @classmethod
     def over(

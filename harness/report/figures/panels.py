@@ -26,57 +26,37 @@ _LEAST, _MOST = 4, 6  # panels in a row of the page
 
 @dataclass(frozen=True)
 class Line:
-    """One line.
+    """One line."""
 
-    Attributes:
-        x: Its places.
-        y: Its values; where they are not finite there is a gap.
-        kind: `run`, `mean`, `second`, `path`, `rule`, or its points as `dots` or `rings`.
-        steps: Whether it is constant between its points.
-        unit: Of a run: its number among the observations that the page knows.
-    """
-
-    x: FloatArray
-    y: FloatArray
+    x: FloatArray  # its places
+    y: FloatArray  # its values; where they are not finite there is a gap
+    # `run`, `mean`, `second`, `path`, `rule`, or its points as `dots` or `rings`.
     kind: str = "mean"
-    steps: bool = False
-    unit: int | None = None
+    steps: bool = False  # whether it is constant between its points
+    unit: int | None = None  # of a run: its number among the observations that the page knows
 
 
 @dataclass(frozen=True)
 class Ellipse:
-    """One standard deviation of a distribution.
+    """One standard deviation of a distribution."""
 
-    Attributes:
-        frames: Centre and half widths, (frames, 4); the last is drawn, the page moves through all.
-        kind: `initial`, `target` or `now`.
-    """
-
+    # Centre and half widths, (frames, 4); the last is drawn, the page moves through all.
     frames: FloatArray
-    kind: str
+    kind: str  # `initial`, `target` or `now`
 
 
 @dataclass(frozen=True)
 class Panel:
-    """One panel.
+    """One panel."""
 
-    Attributes:
-        title: What stands above it.
-        styles: Whose it is; the first one's colour is its own.
-        lines: Its lines.
-        band: Places, lower and upper edge of the shade.
-        ellipses: Distributions.
-        note: What stands beside the title.
-        axes: Its own axes, where they are not those of all panels.
-    """
-
-    title: str
-    styles: Sequence[Style]
+    title: str  # what stands above it
+    styles: Sequence[Style]  # whose it is; the first one's colour is its own
     lines: Sequence[Line]
+    # Places, lower and upper edge of the shade.
     band: tuple[FloatArray, FloatArray, FloatArray] | None = None
-    ellipses: Sequence[Ellipse] = ()
-    note: str = ""
-    axes: tuple[Axis, Axis] | None = None
+    ellipses: Sequence[Ellipse] = ()  # distributions
+    note: str = ""  # what stands beside the title
+    axes: tuple[Axis, Axis] | None = None  # its own axes, where they are not those of all panels
 
     @property
     def means(self) -> list[Line]:
@@ -86,31 +66,19 @@ class Panel:
 
 @dataclass(frozen=True)
 class PanelPlot:
-    """Panels over the same two axes.
+    """Panels over the same two axes."""
 
-    Attributes:
-        name: Stem of the files, unique in the report.
-        title: Short heading.
-        caption: Two sentences at most.
-        x: The horizontal axis.
-        y: The vertical axis.
-        panels: The panels.
-        rules: Horizontal lines, each with its word; of a panel's own axes it draws its own.
-        compared: Whether the mean of every panel stands in grey behind all of them.
-        notes: Folded below.
-        stamp: What its file says after the title.
-    """
-
-    name: str
-    title: str
-    caption: str
+    name: str  # stem of the files, unique in the report
+    title: str  # short heading
+    caption: str  # two sentences at most
     x: Axis
     y: Axis
     panels: Sequence[Panel]
+    # Horizontal lines, each with its word; of a panel's own axes it draws its own.
     rules: Sequence[tuple[float, str]] = ()
-    compared: bool = False
-    notes: str = ""
-    stamp: str = ""
+    compared: bool = False  # whether the mean of every panel stands in grey behind all of them
+    notes: str = ""  # folded below
+    stamp: str = ""  # what its file says after the title
 
     def figure(self) -> Figure:
         """Returns the finished figure."""

@@ -23,17 +23,11 @@ _ROW, _TOP, _LABEL, _STRIP, _NOTE = 22, 40, 150, 300, 110  # pixels of the file
 
 @dataclass(frozen=True)
 class Dot:
-    """One run.
-
-    Attributes:
-        value: Its value.
-        unit: Its number among the observations that the page knows, if it does.
-        kind: `solved`, `open` where it did not solve the task, `failed` where it did not end.
-    """
+    """One run."""
 
     value: float
-    unit: int | None
-    kind: str
+    unit: int | None  # its number among the observations that the page knows, if it does
+    kind: str  # `solved`, `open` where it did not solve the task, `failed` where it did not end
 
 
 @dataclass(frozen=True)
@@ -47,29 +41,17 @@ class Bar:
 
 @dataclass(frozen=True)
 class Row:
-    """One row.
+    """One row."""
 
-    Attributes:
-        styles: Whose it is; the first one's colour is its own.
-        text: Its name.
-        ends: Ends of the interval; None where there is none.
-        estimate: The point.
-        dots: Runs.
-        bars: Pieces of a bar, from the left.
-        note: What stands at its end.
-        tone: Its verdict, which gives the note a sign.
-        tip: What hovering over it says.
-    """
-
-    styles: Sequence[Style]
-    text: str
-    ends: tuple[float, float] | None = None
-    estimate: float | None = None
-    dots: Sequence[Dot] = ()
-    bars: Sequence[Bar] = ()
-    note: str = ""
-    tone: str = ""
-    tip: str = ""
+    styles: Sequence[Style]  # whose it is; the first one's colour is its own
+    text: str  # its name
+    ends: tuple[float, float] | None = None  # ends of the interval; None where there is none
+    estimate: float | None = None  # the point
+    dots: Sequence[Dot] = ()  # runs
+    bars: Sequence[Bar] = ()  # pieces of a bar, from the left
+    note: str = ""  # what stands at its end
+    tone: str = ""  # its verdict, which gives the note a sign
+    tip: str = ""  # what hovering over it says
 
     @property
     def drawn(self) -> list[float]:
@@ -81,31 +63,19 @@ class Row:
 
 @dataclass(frozen=True)
 class RowPlot:
-    """Rows over one axis.
+    """Rows over one axis."""
 
-    Attributes:
-        name: Stem of the files, unique in the report.
-        title: Short heading.
-        caption: Two sentences at most.
-        axis: The axis.
-        rows: The rows, from top to bottom.
-        zone: A shaded range, e.g. of differences too small to matter.
-        references: Values with a line.
-        notes: Folded below.
-        head: What the notes at the ends are.
-        stamp: What its file says after the title.
-    """
-
-    name: str
-    title: str
-    caption: str
+    name: str  # stem of the files, unique in the report
+    title: str  # short heading
+    caption: str  # two sentences at most
     axis: Axis
-    rows: Sequence[Row]
+    rows: Sequence[Row]  # the rows, from top to bottom
+    # A shaded range, e.g. of differences too small to matter.
     zone: tuple[float, float] | None = None
-    references: Sequence[float] = ()
-    notes: str = ""
-    head: str = ""
-    stamp: str = ""
+    references: Sequence[float] = ()  # values with a line
+    notes: str = ""  # folded below
+    head: str = ""  # what the notes at the ends are
+    stamp: str = ""  # what its file says after the title
 
     def figure(self) -> Figure:
         """Returns the finished figure."""
