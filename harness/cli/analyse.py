@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+from pacebench.harness.cli.output import console, say_json, warnings_as_lines
+from pacebench.harness.errors import UserError
+
 
 def analyse(
     sources: Annotated[
@@ -65,7 +68,6 @@ def analyse(
     Example: [bold]pacebench analyse scores.csv --range 0 1[/bold]
     """
     from pacebench.harness.analysis.foreign import ForeignQuestions, foreign_study
-    from pacebench.harness.cli.output import console, say_json, warnings_as_lines
     from pacebench.harness.store.foreign.sources import read_scores
 
     asked = ForeignQuestions(
@@ -103,8 +105,6 @@ def analyse(
 
 
 def _task_range(text: str) -> tuple[str, tuple[float, float]]:
-    from pacebench.harness.errors import UserError
-
     task, _, ends = text.rpartition("=")
     try:
         low, high = (float(end) for end in ends.split(","))
@@ -116,8 +116,6 @@ def _task_range(text: str) -> tuple[str, tuple[float, float]]:
 
 
 def _pair(text: str) -> tuple[str, str]:
-    from pacebench.harness.errors import UserError
-
     names = [name.strip() for name in text.split(",")]
     if len(names) != 2 or not all(names):
         raise UserError(f"--compare {text}: give two methods with a comma between them.")

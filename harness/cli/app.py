@@ -11,53 +11,35 @@ from typer.core import TyperCommand, TyperGroup
 
 from pacebench.harness import threads
 from pacebench.harness.cli.analyse import analyse
-from pacebench.harness.cli.anchors import anchors
-from pacebench.harness.cli.check import check
 from pacebench.harness.cli.coverage import coverage
-from pacebench.harness.cli.export import export
-from pacebench.harness.cli.freeze import freeze
-from pacebench.harness.cli.list_ import list_
-from pacebench.harness.cli.merge import merge
-from pacebench.harness.cli.new import new
+from pacebench.harness.cli.exchange import export, merge, pack, unpack
 from pacebench.harness.cli.output import fit_streams, say
 from pacebench.harness.cli.overhead import overhead
-from pacebench.harness.cli.pack import pack, unpack
-from pacebench.harness.cli.plan import plan
-from pacebench.harness.cli.play import play
-from pacebench.harness.cli.render import render
+from pacebench.harness.cli.parts import anchors, list_, new
+from pacebench.harness.cli.pictures import play, render
 from pacebench.harness.cli.report import report
 from pacebench.harness.cli.run import run
-from pacebench.harness.cli.schema import schema
 from pacebench.harness.cli.status import status
+from pacebench.harness.cli.study_files import check, freeze, plan, schema
 from pacebench.harness.cli.tune import tune
 from pacebench.harness.cli.verify import verify
-from pacebench.harness.cli.version import version as print_version
 from pacebench.registry import UserMistakeError
+
+
+def version() -> None:
+    """Print the version.
+
+    Example: [bold]pacebench version[/bold]
+    """
+    from importlib.metadata import version as installed
+
+    typer.echo(f"pacebench {installed('pacebench')}")
+
 
 # In the order of a study's life.
 COMMANDS: tuple[Callable[..., None], ...] = (
-    list_,
-    check,
-    plan,
-    freeze,
-    run,
-    status,
-    report,
-    analyse,
-    export,
-    pack,
-    unpack,
-    merge,
-    schema,
-    tune,
-    render,
-    play,
-    anchors,
-    coverage,
-    new,
-    verify,
-    overhead,
-    print_version,
+    *(list_, check, plan, freeze, run, status, report, analyse, export, pack, unpack, merge),
+    *(schema, tune, render, play, anchors, coverage, new, verify, overhead, version),
 )
 
 
@@ -98,13 +80,13 @@ app = typer.Typer(
 
 def _version(asked: bool) -> None:
     if asked:
-        print_version()
+        version()
         raise typer.Exit
 
 
 @app.callback()
 def _options(
-    version: Annotated[
+    asked: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:

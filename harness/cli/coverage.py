@@ -7,6 +7,9 @@ from typing import Annotated
 
 import typer
 
+from pacebench.harness.cli.output import console
+from pacebench.harness.errors import UserError
+
 
 def coverage(
     output: Annotated[
@@ -31,8 +34,6 @@ def coverage(
     """
     from rich.progress import track
 
-    from pacebench.harness.cli.output import console
-    from pacebench.harness.errors import UserError
     from pacebench.harness.statistics import coverage_table, simulation
     from pacebench.registry import UnknownNameError
 

@@ -9,6 +9,9 @@ from typing import Annotated
 
 import typer
 
+from pacebench.harness.cli.output import console, say_json
+from pacebench.harness.cli.selectors import Json
+
 
 def overhead(
     out: Annotated[Path, typer.Option(help="Results folder.")] = Path("results/overhead"),
@@ -31,7 +34,7 @@ def overhead(
     compare: Annotated[
         Path | None, typer.Option(help="Another results folder to compare this one with.")
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+    json_: Json = False,
 ) -> None:
     """Time every curriculum's update on the same streams, and judge its answers.
 
@@ -41,7 +44,6 @@ def overhead(
     """
     from dataclasses import asdict
 
-    from pacebench.harness.cli.output import console, say_json
     from pacebench.harness.overhead.compare import compare_runs
     from pacebench.harness.overhead.measure import measure
     from pacebench.harness.overhead.settings import make_settings
@@ -56,8 +58,7 @@ def overhead(
     claims = list(all_claims(summary))
     agreement = None if compare is None else write_agreement(out, compare_runs(out, compare))
     if json_:
-        shown = {"claims": [asdict(claim) for claim in claims], "agreement": agreement}
-        say_json(shown)
+        say_json({"claims": [asdict(claim) for claim in claims], "agreement": agreement})
         return
     terminal = console()
     for claim in claims:
@@ -71,8 +72,6 @@ def overhead(
 @contextmanager
 def _progress() -> Iterator[Callable[[str, int, int, str], None]]:
     """Shows how far the measurement is: one moving line on a terminal, plain lines elsewhere."""
-    from pacebench.harness.cli.output import console
-
     terminal = console(stderr=True)
 
     def hear(stage: str, done: int, total: int, note: str) -> None:

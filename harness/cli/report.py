@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-from pacebench.harness.cli.selectors import Chosen, Only, Seeds, Values
+from pacebench.harness.cli.output import console, say_json, warnings_as_lines
+from pacebench.harness.cli.selectors import RESULTS, Chosen, Only, ResultsFolder, Seeds, Values
+from pacebench.harness.errors import UserError
 
 
 def report(
@@ -15,7 +17,7 @@ def report(
         Path | None,
         typer.Argument(help="The study file, the name of a shipped one, or a results folder."),
     ] = None,
-    results: Annotated[Path, typer.Option(help="Where results are kept.")] = Path("results"),
+    results: ResultsFolder = RESULTS,
     out: Annotated[
         Path | None, typer.Option(help="Where to write (default: `report` in the folder).")
     ] = None,
@@ -37,8 +39,6 @@ def report(
 
     Example: [bold]pacebench report studies/quick.yaml[/bold]
     """
-    from pacebench.harness.cli.output import console, say_json, warnings_as_lines
-    from pacebench.harness.errors import UserError
     from pacebench.harness.report import studies
     from pacebench.harness.report.make import report as make_report
     from pacebench.harness.report.terminal import first_screen
@@ -55,19 +55,14 @@ def report(
     with warnings_as_lines(), console(stderr=True).status("analysing and drawing …"):
         made = make_report(folder, out)
         other = None if compare is None else make_report(Chosen(compare).results(results))
+    view, found = made.view, made.view.analysis
     if json_:
-        said = {
-            "verdicts": made.view.analysis.verdicts(),
-            "solved": made.view.analysis.solved_record(),
-            "exploratory": made.view.analysis.exploratory,
-            "page": str(made.page),
-        }
-        say_json(said)
+        said = {"verdicts": found.verdicts(), "solved": found.solved_record()}
+        say_json({**said, "exploratory": found.exploratory, "page": str(made.page)})
         return
-    view = made.view
     for part in first_screen(view.study, view.family, exploratory=view.exploratory):
         screen.print(part)
-    for reason in view.analysis.exploratory:
+    for reason in found.exploratory:
         screen.print(f"Exploratory: {reason}", markup=False)
     for note in view.notes:
         screen.print(f"Note: {note}", markup=False)

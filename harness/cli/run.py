@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pacebench.harness.cli.selectors import Chosen, Only, Seeds, Values
+from pacebench.harness.cli.output import console
+from pacebench.harness.cli.selectors import (
+    RESULTS,
+    Chosen,
+    Only,
+    ResultsFolder,
+    Seeds,
+    StudyFile,
+    Values,
+)  # fmt: skip
+from pacebench.harness.errors import UserError
 
 if TYPE_CHECKING:
     from pacebench.harness.runner.attempt import Limits
@@ -24,7 +34,7 @@ _OPTIONS = {
 
 
 def run(
-    study: Annotated[Path, typer.Argument(help="The study file, or the name of a shipped one.")],
+    study: StudyFile,
     executor: Annotated[
         str, typer.Option(help="Where batches run: local, ray or slurm.")
     ] = "local",
@@ -55,7 +65,7 @@ def run(
             show_default="60",
         ),
     ] = None,
-    results: Annotated[Path, typer.Option(help="Where results are kept.")] = Path("results"),
+    results: ResultsFolder = RESULTS,
     share: Annotated[
         bool, typer.Option(help="Take over runs that another study in the folder has.")
     ] = True,
@@ -92,7 +102,6 @@ def run(
     import warnings
 
     from pacebench import harness
-    from pacebench.harness.cli.output import console
     from pacebench.harness.report.terminal import study_screen
     from pacebench.harness.runner.display import choose, duration
     from pacebench.harness.runner.launch import RunOptions
@@ -149,7 +158,6 @@ def _limits(**given: float | None) -> Limits:
     """Returns the limits, of which memory is given in GiB."""
     from pydantic import ValidationError
 
-    from pacebench.harness.errors import UserError
     from pacebench.harness.runner.attempt import Limits
 
     said = {name: value for name, value in given.items() if value is not None}
@@ -167,8 +175,6 @@ def _limits(**given: float | None) -> Limits:
 
 
 def _parameters(pairs: list[str]) -> dict[str, str | int]:
-    from pacebench.harness.errors import UserError
-
     found: dict[str, str | int] = {}
     for pair in pairs:
         key, separator, value = pair.partition("=")
@@ -179,5 +185,5 @@ def _parameters(pairs: list[str]) -> dict[str, str | int]:
 
 
 def _again(results: Path, executor: str) -> str:
-    folder = "" if results == Path("results") else f" --results {results}"
+    folder = "" if results == RESULTS else f" --results {results}"
     return folder + ("" if executor == "local" else f" --executor {executor}")

@@ -1,4 +1,4 @@
-"""The options by which a command takes a study with some of its values changed."""
+"""The options that commands share: a study, some of its values changed, and its results."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from pacebench.harness.cli.output import say
+from pacebench.harness.errors import UserError
 
 if TYPE_CHECKING:
     from pacebench.harness.study.models import Study
@@ -23,6 +24,13 @@ Only = Annotated[
     typer.Option(help="Curricula (by label) and setups to keep, with commas between them."),
 ]
 Seeds = Annotated[int | None, typer.Option(min=1, help="Make it a study of so many seeds.")]
+StudyFile = Annotated[Path, typer.Argument(help="The study file, or the name of a shipped one.")]
+StudyOrResults = Annotated[
+    Path, typer.Argument(help="A study: its file, shipped name or results folder.")
+]
+ResultsFolder = Annotated[Path, typer.Option(help="Where results are kept.")]
+RESULTS = Path("results")
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
 
 
 @dataclass(frozen=True)
@@ -69,8 +77,6 @@ class Chosen:
                 say(f"Since these results were made, {said}", err=True)
             return root
         if self.values or self.only or self.seeds:
-            from pacebench.harness.errors import UserError
-
             raise UserError(f"{self.study}: are results; --set, --only and --seeds take a study.")
         return self.study
 

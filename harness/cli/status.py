@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
-from pacebench.harness.cli.selectors import Chosen, Only, Seeds, Values
+from pacebench.harness.cli.output import console, say_json
+from pacebench.harness.cli.selectors import (
+    RESULTS,
+    Chosen,
+    Json,
+    Only,
+    ResultsFolder,
+    Seeds,
+    StudyOrResults,
+    Values,
+)  # fmt: skip
+from pacebench.harness.errors import UserError
 
 
 def status(
-    study: Annotated[
-        Path, typer.Argument(help="A study: its file, shipped name or results folder.")
-    ],
-    results: Annotated[Path, typer.Option(help="Where results are kept.")] = Path("results"),
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+    study: StudyOrResults,
+    results: ResultsFolder = RESULTS,
+    json_: Json = False,
     values: Values = None,
     only: Only = None,
     seeds: Seeds = None,
@@ -24,8 +28,6 @@ def status(
 
     Example: [bold]pacebench status studies/quick.yaml[/bold]
     """
-    from pacebench.harness.cli.output import console, say_json
-    from pacebench.harness.errors import UserError
     from pacebench.harness.runner.display import line, table
     from pacebench.harness.runner.snapshot import look
     from pacebench.harness.store.manifest import study_of
@@ -40,14 +42,9 @@ def status(
         raise UserError(f"{root}: no results here; start with `pacebench run {chosen}`.")
     snapshot, bad = look(store, manifest)
     if json_:
-        state = {
-            "study": snapshot.study,
-            "complete": snapshot.complete,
-            "cells": [cell.to_dict() for cell in snapshot.cells],
-            "whole": snapshot.whole.to_dict(),
-            "bad": bad,
-        }
-        say_json(state)
+        cells = [cell.to_dict() for cell in snapshot.cells]
+        state = {"study": snapshot.study, "complete": snapshot.complete, "cells": cells}
+        say_json({**state, "whole": snapshot.whole.to_dict(), "bad": bad})
         return
     out = console()
     out.print(table(snapshot))

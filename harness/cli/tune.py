@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pacebench.harness.cli.output import console
+from pacebench.harness.cli.selectors import RESULTS, ResultsFolder
+from pacebench.harness.errors import UserError
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -28,7 +32,7 @@ def tune(
     workers: Annotated[
         int | None, typer.Option(min=1, help="Searches at a time (default: all cores).")
     ] = None,
-    results: Annotated[Path, typer.Option(help="Where results are kept.")] = Path("results"),
+    results: ResultsFolder = RESULTS,
     executor: Annotated[
         str, typer.Option(help="Where training runs: local, ray or slurm.")
     ] = "local",
@@ -46,7 +50,6 @@ def tune(
 
     from rich.live import Live
 
-    from pacebench.harness.cli.output import console
     from pacebench.harness.runner.launch import RunOptions
     from pacebench.harness.study.load import load_study
     from pacebench.harness.tuning.launch import tune as tune_study
@@ -91,7 +94,6 @@ def tune(
 
 
 def _refuse_password(storage: str) -> None:
-    from pacebench.harness.errors import UserError
     from pacebench.harness.tuning.storage import parse_url, secrets_of
 
     if secrets_of(parse_url(storage)):

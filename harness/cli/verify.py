@@ -7,6 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from pacebench.harness.cli.output import console, say_json, warnings_as_lines
+from pacebench.harness.cli.selectors import Json
+from pacebench.harness.errors import UserError
+
 
 def verify(
     name: Annotated[
@@ -21,7 +25,7 @@ def verify(
         list[str] | None,
         typer.Option(help="Option of a curriculum or parameter of a learner: name=value."),
     ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")] = False,
+    json_: Json = False,
 ) -> None:
     """Try every promise of a curriculum, setup or learner, and show how it breaks any.
 
@@ -34,8 +38,6 @@ def verify(
 
     from hypothesis.configuration import set_hypothesis_home_dir
 
-    from pacebench.harness.cli.output import console, say_json, warnings_as_lines
-
     # Hypothesis keeps a cache in the folder it is called from, which is the user's.
     set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "pacebench-hypothesis")
     kind, chosen = _subject(name, setup, learner)
@@ -47,13 +49,8 @@ def verify(
         options, outcomes = _tried(kind, chosen, option or [], examples, progress)
     broken = [o for o in outcomes if not o.held]
     if json_:
-        found = {
-            kind: chosen,
-            "options": options,
-            "held": not broken,
-            "properties": [o.to_dict() for o in outcomes],
-        }
-        say_json(found)
+        found = {kind: chosen, "options": options, "held": not broken}
+        say_json({**found, "properties": [o.to_dict() for o in outcomes]})
     else:
         for part in _rendered(chosen, outcomes):
             console().print(part)
@@ -61,8 +58,6 @@ def verify(
 
 
 def _subject(name: str | None, setup: str | None, learner: str | None) -> tuple[str, str]:
-    from pacebench.harness.errors import UserError
-
     given = {"curriculum": name, "setup": setup, "learner": learner}
     found = [(kind, value) for kind, value in given.items() if value is not None]
     if len(found) != 1:
@@ -74,8 +69,6 @@ def _tried(
     kind: str, name: str, given: list[str], examples: int, progress: Callable[[str], None]
 ) -> tuple[dict[str, Any], list[Any]]:
     """Returns the options as they were read, and what came of every check."""
-    from pacebench.harness.errors import UserError
-
     if kind == "setup":
         from pacebench.harness.verify.setups import verify_setup
 
@@ -97,7 +90,6 @@ def _tried(
 
 def _options(name: str, given: list[str], known: list[str]) -> dict[str, Any]:
     """Reads name=value pairs and checks them against what is accepted."""
-    from pacebench.harness.errors import UserError
     from pacebench.harness.study.yaml_nodes import parse_document
 
     options: dict[str, Any] = {}
