@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 import pandas as pd
@@ -22,8 +23,7 @@ from pacebench.harness.report import words
 from pacebench.harness.report.answer import in_order
 from pacebench.harness.report.document import Picture
 from pacebench.harness.report.figure import Figure
-from pacebench.harness.report.figures.panels import PanelPlot
-from pacebench.harness.report.figures.rows import Dot, RowPlot
+from pacebench.harness.report.figures.rows import Dot
 from pacebench.harness.report.palette import Style
 from pacebench.harness.report.palette import styles as styles_of
 from pacebench.harness.report.tables import MOST_ROWS
@@ -31,6 +31,7 @@ from pacebench.harness.seeding import StudyRole, study_sequence
 from pacebench.harness.study.models import Study
 from pacebench.harness.tuning.record import TuningRecord
 
+F = TypeVar("F", bound=Figure)
 # Observations of each cell that a page shows singly, however many cells there are.
 _LEAST_SINGLE = 40
 
@@ -136,10 +137,10 @@ class ReportData:
         """The setups, and the suite where there are several."""
         return (*self.study.setups, SUITE) if len(self.study.setups) > 1 else self.study.setups
 
-    def figure(self, plot: RowPlot | PanelPlot) -> Figure:
-        """Returns a finished figure; of an exploratory report, every file of it says so."""
+    def figure(self, plot: F) -> F:
+        """Returns a figure as it is written; of an exploratory report, every file of it says so."""
         stamp = " (exploratory)" if self.exploratory else ""
-        return replace(plot, name=words.slug(plot.name), stamp=stamp).figure()
+        return replace(plot, name=words.slug(plot.name), stamp=stamp)
 
     @cached_property
     def units(self) -> dict[tuple[str, str, int], int]:

@@ -66,13 +66,6 @@ class Pairs:
 
 
 @dataclass(frozen=True)
-class TableBlock:
-    """A table."""
-
-    table: Table
-
-
-@dataclass(frozen=True)
 class Figures:
     """Figures side by side, as far as the page is wide."""
 
@@ -119,7 +112,7 @@ class Fold:
 
 
 Block = (
-    Text | Heading | Warned | Claims | Listing | Pairs | TableBlock | Figures | Pictures
+    Text | Heading | Warned | Claims | Listing | Pairs | Table | Figures | Pictures
     | Verdicts | Link | Fold
 )  # fmt: skip
 
@@ -149,7 +142,7 @@ class Document:
 
     def tables(self) -> list[Table]:
         """Returns every table in order."""
-        return [block.table for block in self._blocks() if isinstance(block, TableBlock)]
+        return [block for block in self._blocks() if isinstance(block, Table)]
 
     def figures(self) -> list[Figure]:
         """Returns every figure in order."""

@@ -16,7 +16,7 @@ from pacebench.harness.report.answer import Grid
 from pacebench.harness.report.figure import Figure
 from pacebench.harness.report.figures.page import part
 from pacebench.harness.report.palette import DARK_PAGE, Style
-from pacebench.harness.report.tables import escape_markdown
+from pacebench.harness.report.tables import Table, escape_markdown
 
 
 def page(document: doc.Document, styles: Mapping[str, Style], data: str = "") -> str:
@@ -105,7 +105,7 @@ def _lines(block: doc.Block) -> Iterator[str]:
             yield from (f"- {escape_markdown(item)}" for item in items)
         case doc.Pairs(pairs):
             yield from (f"- {escape_markdown(a)}: {escape_markdown(b)}" for a, b in pairs)
-        case doc.TableBlock(table):
+        case Table() as table:
             if table.title:
                 yield from (f"### {escape_markdown(table.title)}", "")
             if table.folded:

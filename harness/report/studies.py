@@ -185,7 +185,7 @@ def _side_by_side(both: list[Summary], setup: str, styles: Mapping[str, Style]) 
                 rows.append(
                     Row([style], style.label, estimate=mean, dots=dots, note=solved, tip=tip)
                 )
-    plot = RowPlot(
+    return RowPlot(
         words.slug(f"compared-{setup}"),
         setup,
         "A dot is one run: full where it solved the task, hollow where it did not. Above the dots, "
@@ -194,4 +194,3 @@ def _side_by_side(both: list[Summary], setup: str, styles: Mapping[str, Style]) 
         rows,
         head="solved",
     )
-    return plot.figure()

@@ -65,35 +65,26 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class PanelPlot:
+class PanelPlot(Figure):
     """Panels over the same two axes."""
 
-    name: str  # stem of the files, unique in the report
-    title: str  # short heading
-    caption: str  # two sentences at most
     x: Axis
     y: Axis
     panels: Sequence[Panel]
     # Horizontal lines, each with its word; of a panel's own axes it draws its own.
     rules: Sequence[tuple[float, str]] = ()
     compared: bool = False  # whether the mean of every panel stands in grey behind all of them
-    notes: str = ""  # folded below
-    stamp: str = ""  # what its file says after the title
+    lead: str = ""  # HTML that the page shows above them
+    wide = True
 
-    def figure(self) -> Figure:
-        """Returns the finished figure."""
-        return Figure(
-            self.name,
-            self.title,
-            self.caption,
-            self._page(),
-            self._file(),
-            pgf.panels(self),
-            self.notes,
-            wide=True,
-        )
+    @property
+    def tex(self) -> str:
+        """The same for LaTeX."""
+        return pgf.panels(self)
 
-    def _page(self) -> str:
+    @property
+    def svg(self) -> str:
+        """The element for the page."""
         # Drawn out of sight, once; every panel shows it again.
         behind = self._backdrop()
         defs = f'<svg class="away" aria-hidden="true">{behind}</svg>' if behind else ""
@@ -112,7 +103,7 @@ class PanelPlot:
         rows = -(-len(self.panels) // _MOST)
         across = max(_LEAST, -(-len(self.panels) // rows))
         return (
-            f'{defs}<div class="panels" style="--k:{across}">{panels}</div>'
+            f'{self.lead}{defs}<div class="panels" style="--k:{across}">{panels}</div>'
             f'<p class="axislabel">{escape(label)}</p>'
         )
 
@@ -167,7 +158,9 @@ class PanelPlot:
         parts += [_path(line, x, y) for line in panel.lines]
         return Markup("".join(parts))
 
-    def _file(self) -> str:
+    @property
+    def file(self) -> str:
+        """The same as an SVG file."""
         columns = min(_COLUMNS, len(self.panels))
         rows = -(-len(self.panels) // columns)
         tall = HEIGHT + _HEAD

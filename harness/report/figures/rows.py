@@ -62,33 +62,25 @@ class Row:
 
 
 @dataclass(frozen=True)
-class RowPlot:
+class RowPlot(Figure):
     """Rows over one axis."""
 
-    name: str  # stem of the files, unique in the report
-    title: str  # short heading
-    caption: str  # two sentences at most
     axis: Axis
     rows: Sequence[Row]  # the rows, from top to bottom
     # A shaded range, e.g. of differences too small to matter.
     zone: tuple[float, float] | None = None
     references: Sequence[float] = ()  # values with a line
-    notes: str = ""  # folded below
     head: str = ""  # what the notes at the ends are
-    stamp: str = ""  # what its file says after the title
 
-    def figure(self) -> Figure:
-        """Returns the finished figure."""
-        return Figure(
-            self.name,
-            self.title,
-            self.caption,
-            self._table(),
-            self._file(),
-            pgf.rows(self),
-            self.notes,
-            names=[row.text for row in self.rows],
-        )
+    @property
+    def names(self) -> list[str]:
+        """Of its rows."""
+        return [row.text for row in self.rows]
+
+    @property
+    def tex(self) -> str:
+        """The same for LaTeX."""
+        return pgf.rows(self)
 
     def _share(self, value: float) -> str:
         return f"{100 * self.axis.place(value):.1f}%"
@@ -144,7 +136,9 @@ class RowPlot:
             parts.append(f'<circle class="point" cx="{at}" cy="{y}" r="4"{tip}/>')
         return Markup("".join(parts))
 
-    def _table(self) -> str:
+    @property
+    def svg(self) -> str:
+        """The element for the page: a table."""
         body = "".join(
             f'<tr data-m="{" ".join(str(s.index) for s in row.styles)}" {_colour(row)}>'
             f'<th scope="row"><span class="name">{escape(row.text)}</span></th>'
@@ -165,7 +159,9 @@ class RowPlot:
             f'<p class="axislabel">{escape(self.axis.label)}</p>'
         )
 
-    def _file(self) -> str:
+    @property
+    def file(self) -> str:
+        """The same as an SVG file."""
         height, width = _TOP + _ROW * len(self.rows) + 26, _LABEL + _STRIP + _NOTE
         strip = f'x="{_LABEL}" width="{_STRIP}"'
         parts = [

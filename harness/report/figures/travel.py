@@ -30,7 +30,7 @@ SLIDER = (
 )
 
 
-def travel_figures(data: ReportData, setup: str, updates: pd.DataFrame) -> list[Figure]:
+def travel_figures(data: ReportData, setup: str, updates: pd.DataFrame) -> list[PanelPlot]:
     """Draws the sampling distributions over time for each pair of dimensions, fastest first."""
     task = data.setups[setup]
     known = updates[updates["mean"].notna() & updates["std"].notna()]
@@ -66,7 +66,7 @@ def _frames(updates: pd.DataFrame, budget: int, task: Setup) -> FloatArray:
 
 def _travel(
     data: ReportData, setup: str, moves: dict[str, FloatArray], pair: tuple[int, int]
-) -> Figure:
+) -> PanelPlot:
     task, (i, j) = data.setups[setup], pair
     ends = {
         kind: np.array([[mean[i], mean[j], variance[i] ** 0.5, variance[j] ** 0.5]])

@@ -16,11 +16,7 @@ from pacebench.harness.report.figure import Figure
 from pacebench.harness.report.figures.axis import Axis
 from pacebench.harness.report.figures.panels import Line, Panel, PanelPlot
 from pacebench.harness.report.figures.rows import Row, RowPlot
-from pacebench.harness.report.overhead.tables import (
-    clock_name,
-    duration,
-    percent,
-)
+from pacebench.harness.report.overhead.tables import clock_name, duration, percent
 from pacebench.harness.report.palette import Style, styles
 from pacebench.harness.report.tables import Show
 
@@ -135,9 +131,7 @@ def _against_d(
         f"Geometric mean over instances and {summary.settings.blocks} interleaved blocks; the "
         "intervals are for other instances of the workload."
     )
-    return PanelPlot(
-        name, title, caption, x, y, panels, rules=rules, compared=True, notes=notes
-    ).figure()
+    return PanelPlot(name, title, caption, x, y, panels, rules, compared=True, notes=notes)
 
 
 def quality_figures(summary: OverheadSummary, look: Styles) -> list[Figure]:
@@ -163,7 +157,7 @@ def quality_figures(summary: OverheadSummary, look: Styles) -> list[Figure]:
         f"{where} Share of answers that break the KL budget or fall short of V₋ by more than 0.1 % "
         "of ε or of the values' spread."
     )
-    figures = []
+    figures: list[Figure] = []
     for key, title, caption in (
         ("gap", "Median optimality gap", gaps),
         ("infeasible", "Infeasible answers", answers),
@@ -181,5 +175,5 @@ def quality_figures(summary: OverheadSummary, look: Styles) -> list[Figure]:
         axis = Axis.over([0.0, 1.0, *(v for row in rows for v in row.drawn)], title.lower())
         axis = replace(axis, names=tuple(percent(tick) for tick in axis.ticks))
         plot = RowPlot(f"quality-{key}", title, caption, axis, rows, references=[0.0], head="time")
-        figures.append(plot.figure())
+        figures.append(plot)
     return figures

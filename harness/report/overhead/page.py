@@ -50,16 +50,16 @@ def document(summary: OverheadSummary) -> doc.Document:
         *([] if summary.crossed else [doc.Warned(_OLD)]),
         doc.Text(_SHORT),
         doc.Claims(list(all_claims(summary))),
-        doc.TableBlock(tables.headline_table(headline_cells(summary), crossed=summary.crossed)),
+        tables.headline_table(headline_cells(summary), crossed=summary.crossed),
     ]
     time: list[doc.Block] = [
         doc.Figures([time_figure(summary, look), ratio_figure(summary, look)]),
-        doc.TableBlock(tables.scaling_table(summary)) if summary.scaling else doc.Text(_NO_FIT),
-        doc.TableBlock(tables.ratio_table(summary)),
+        tables.scaling_table(summary) if summary.scaling else doc.Text(_NO_FIT),
+        tables.ratio_table(summary),
     ]
     quality: list[doc.Block] = [
         doc.Figures(quality_figures(summary, look)),
-        doc.TableBlock(tables.quality_table(summary)),
+        tables.quality_table(summary),
     ]
     sections = [
         doc.Section("verdicts", "What was found", found),
@@ -67,7 +67,7 @@ def document(summary: OverheadSummary) -> doc.Document:
         doc.Section("quality", "Quality next to speed", quality),
     ]
     if summary.training is not None:
-        table = doc.TableBlock(tables.training_table(summary.training))
+        table = tables.training_table(summary.training)
         sections.append(doc.Section("training", "In a training run", [table]))
     sections.append(doc.Section("machine", "How it was measured", _method(summary)))
     return doc.Document(

@@ -35,7 +35,7 @@ def aggregates(data: ReportData) -> list[doc.Block]:
         "over setups is the mean."
     )
     profile = _profile(data)
-    blocks: list[doc.Block] = [doc.Text(lead), doc.TableBlock(_aggregates(data))]
+    blocks: list[doc.Block] = [doc.Text(lead), _aggregates(data)]
     return [*blocks, doc.Figures([profile])] if profile is not None else blocks
 
 

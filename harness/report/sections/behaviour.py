@@ -11,6 +11,7 @@ from pacebench import curricula
 from pacebench.harness.report import document as doc
 from pacebench.harness.report.data import ReportData, of_cell
 from pacebench.harness.report.figure import Figure
+from pacebench.harness.report.figures.panels import PanelPlot
 from pacebench.harness.report.figures.travel import (
     DISTANCES,
     SLIDER,
@@ -39,7 +40,7 @@ def behaviour(data: ReportData) -> doc.Section:
     if data.updates.empty:
         text = "No curriculum update was recorded: no curriculum of this study moves."
         return doc.Section("behaviour", "Curriculum behaviour", [doc.Text(text)])
-    shown: list[Figure] = []
+    shown: list[PanelPlot] = []
     further: list[Figure | None] = []
     distances: list[Figure | None] = []
     steps: list[Figure | None] = []
@@ -52,7 +53,7 @@ def behaviour(data: ReportData) -> doc.Section:
         steps.append(step_figure(data, setup, here[_is_paced(here)]))
     blocks: list[doc.Block] = []
     if shown:
-        shown[0] = replace(shown[0], svg=SLIDER + shown[0].svg)
+        shown[0] = replace(shown[0], lead=SLIDER)
         blocks.append(doc.Figures(shown))
     for title, figures in (
         ("Other pairs of context dimensions", further),
@@ -61,7 +62,7 @@ def behaviour(data: ReportData) -> doc.Section:
     ):
         drawn = [figure for figure in figures if figure is not None]
         blocks += [doc.Fold(title, [doc.Figures(drawn)])] if drawn else []
-    blocks.append(doc.Fold("Curriculum behaviour as a table", [doc.TableBlock(_table(data))]))
+    blocks.append(doc.Fold("Curriculum behaviour as a table", [_table(data)]))
     return doc.Section("behaviour", "Curriculum behaviour", blocks)
 
 

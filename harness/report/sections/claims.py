@@ -11,7 +11,6 @@ from pacebench.harness.report import document as doc
 from pacebench.harness.report import words
 from pacebench.harness.report.answer import SIGNS
 from pacebench.harness.report.data import ReportData
-from pacebench.harness.report.figure import Figure
 from pacebench.harness.report.figures.axis import Axis
 from pacebench.harness.report.figures.panels import Line, Panel, PanelPlot
 from pacebench.harness.report.figures.rows import Row, RowPlot
@@ -45,7 +44,7 @@ def claims(data: ReportData) -> doc.Section:
             f"{who} α = {said.alpha:.3g}: {promise}. A verdict is where its interval lies; open a "
             "line for what it rests on."
         )
-        table = doc.TableBlock(_table(data, family))
+        table = _table(data, family)
         blocks += [
             doc.Text(rule),
             doc.Claims([_claim(data, item) for item in family]),
@@ -55,7 +54,7 @@ def claims(data: ReportData) -> doc.Section:
     return doc.Section("claims", "Claims", blocks)
 
 
-def contrasts(data: ReportData) -> list[Figure]:
+def contrasts(data: ReportData) -> list[RowPlot]:
     """Returns the intervals of the weighted comparisons, a figure per scope and estimand."""
     found = []
     keys = dict.fromkeys((item.question.scope, item.question.estimand) for item in data.family)

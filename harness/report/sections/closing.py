@@ -82,12 +82,12 @@ def accounting(data: ReportData) -> doc.Section:
         "that its comparisons count."
     )
     blocks: list[doc.Block] = [doc.Text(" ".join(sentences))]
-    table = doc.TableBlock(Table("accounting", "", caption, columns, rows))
+    table = Table("accounting", "", caption, columns, rows)
     if (runs["status"] != "ok").any():
-        blocks += [table, doc.TableBlock(_failures(data))]
+        blocks += [table, _failures(data)]
     else:
         blocks += [doc.Text("Every planned run ended well."), doc.Fold("Runs per cell", [table])]
-    blocks.append(doc.TableBlock(_all_runs(data)))
+    blocks.append(_all_runs(data))
     return doc.Section("accounting", "Run accounting", blocks)
 
 
@@ -135,7 +135,7 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 def provenance(data: ReportData) -> doc.Section:
     """Returns the plan, its history, and where the results come from."""
-    details: list[doc.Block] = [doc.Pairs(list(data.provenance)), doc.TableBlock(_scales(data))]
+    details: list[doc.Block] = [doc.Pairs(list(data.provenance)), _scales(data)]
     blocks = [*_plan(data), doc.Fold("Code, machines, held-out contexts and scales", details)]
     return doc.Section("provenance", "Provenance and plan", blocks)
 

@@ -30,7 +30,7 @@ def cost(data: ReportData) -> doc.Section:
     if not rows:
         return doc.Section("cost", "Cost", [doc.Text("No timings were recorded.")])
     figures = [data.figure(_plot(data, setup, rows)) for setup in data.study.setups]
-    table = doc.Fold("Wall clock as a table", [doc.TableBlock(_table(rows))])
+    table = doc.Fold("Wall clock as a table", [_table(rows)])
     return doc.Section("cost", "Cost", [doc.Figures(figures), table])
 
 

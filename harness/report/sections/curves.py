@@ -89,7 +89,7 @@ def efficiency(data: ReportData) -> doc.Section:
         for draw in (_area, _steps)
         if (figure := draw(data, setup)) is not None
     ]
-    table = doc.Fold("Sample efficiency as a table", [doc.TableBlock(_table(data))])
+    table = doc.Fold("Sample efficiency as a table", [_table(data)])
     return doc.Section("efficiency", "Sample efficiency", [doc.Figures(figures), table])
 
 

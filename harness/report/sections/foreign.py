@@ -13,7 +13,7 @@ def origin(data: ReportData) -> doc.Section:
     blocks: list[doc.Block] = [
         doc.Warned("What cannot be known of scores from a file", list(data.foreign.unknown)),
         doc.Pairs(list(data.provenance)),
-        doc.TableBlock(_runs(data)),
+        _runs(data),
     ]
     return doc.Section("origin", "Where the scores come from", blocks)
 

@@ -36,7 +36,7 @@ def results(data: ReportData) -> doc.Section:
         doc.Figures(figures),
         doc.Fold(
             "Tables in the papers' layout, with intervals",
-            [doc.TableBlock(_table(data, setup)) for setup in data.study.setups],
+            [_table(data, setup) for setup in data.study.setups],
         ),
         *(
             [doc.Fold("Solved runs, and what they return", solved(data))]
@@ -52,7 +52,7 @@ def results(data: ReportData) -> doc.Section:
             if any(estimand == "normalised" for _, _, estimand in data.analysis.scores)
             else ()
         ),
-        doc.Fold("Probability of improvement", [doc.TableBlock(improvement(data))]),
+        doc.Fold("Probability of improvement", [improvement(data)]),
     ]
     return doc.Section("results", "Scores", blocks)
 

@@ -11,9 +11,9 @@ from pacebench.harness.statistics.interval import level_words
 
 def solved(data: ReportData) -> list[doc.Block]:
     """Returns P(solved) of every cell with the return of its solved runs, and the differences."""
-    blocks: list[doc.Block] = [doc.TableBlock(_cells(data))]
+    blocks: list[doc.Block] = [_cells(data)]
     if data.comparisons(estimand="solved"):
-        blocks.append(doc.TableBlock(_differences(data)))
+        blocks.append(_differences(data))
     return blocks
 
 

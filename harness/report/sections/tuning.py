@@ -30,8 +30,8 @@ def tuning(data: ReportData) -> doc.Section | None:
     blocks: list[doc.Block] = [
         doc.Text(_lead(data, record)),
         doc.Text(_optimism(searches)),
-        doc.Fold("What was chosen", [doc.TableBlock(_choices(searches))]),
-        doc.Fold("What the searches cost", [doc.TableBlock(_costs(searches))]),
+        doc.Fold("What was chosen", [_choices(searches)]),
+        doc.Fold("What the searches cost", [_costs(searches)]),
     ]
     flagged = [
         f"{s.method} on {s.setup}: {_point({name: s.point[name] for name in s.boundary})}"
