@@ -3,63 +3,47 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from pacebench.harness.cli.output import console, say_json, warnings_as_lines
 from pacebench.harness.errors import UserError
 
 
 def analyse(
-    sources: Annotated[
-        list[str],
-        typer.Argument(
-            help="Scores: .csv, .tsv, .parquet, .json, .npz; folders METHOD/TASK/SEED; or "
-            "METHOD=LOG.",
-            metavar="SCORES...",
-        ),
-    ],
-    bounds: Annotated[
-        tuple[float, float] | None,
-        typer.Option(
-            "--range", help="Lowest and highest score that is possible.", metavar="LOW HIGH"
-        ),
-    ] = None,
-    task_range: Annotated[
-        list[str] | None,
-        typer.Option(help="The same for one task: TASK=LOW,HIGH.", metavar="TASK=LOW,HIGH"),
-    ] = None,
-    normalised: Annotated[
-        bool, typer.Option("--normalised", help="Scores are on one scale: 0 baseline, 1 reference.")
-    ] = False,
-    suite: Annotated[
-        bool, typer.Option("--suite", help="Ask about the mean over tasks, not about each one.")
-    ] = False,
-    control: Annotated[
-        str | None, typer.Option(help="The method to compare with (default: the first).")
-    ] = None,
-    compare: Annotated[
-        list[str] | None, typer.Option(help="Compare these two only: A,B.", metavar="A,B")
-    ] = None,
-    smallest_effect: Annotated[
-        float, typer.Option(help="Smallest effect of interest, as a share of the range.")
-    ] = 0.05,
-    alpha: Annotated[
-        float, typer.Option(help="Probability that any of the verdicts is wrong.")
-    ] = 0.05,
-    step: Annotated[int | None, typer.Option(min=1, help="Leave out what came later.")] = None,
-    metric: Annotated[
-        str | None, typer.Option(help="Metric of marl-eval, or tag of event files.")
-    ] = None,
-    last: Annotated[
-        int | None, typer.Option(min=1, help="Episodes of monitor.csv to average (default: 100).")
-    ] = None,
-    name: Annotated[str | None, typer.Option(help="What the report is called.")] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Where to write (default: NAME-report, none with --json).")
-    ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
+    sources: list[str] = Argument(
+        help="Scores: .csv, .tsv, .parquet, .json, .npz; folders METHOD/TASK/SEED; or METHOD=LOG.",
+        metavar="SCORES...",
+    ),
+    bounds: tuple[float, float] | None = Option(
+        None, "--range", help="Lowest and highest score that is possible.", metavar="LOW HIGH"
+    ),
+    task_range: list[str] | None = Option(
+        None, help="The same for one task: TASK=LOW,HIGH.", metavar="TASK=LOW,HIGH"
+    ),
+    normalised: bool = Option(
+        False, "--normalised", help="Scores are on one scale: 0 baseline, 1 reference."
+    ),
+    suite: bool = Option(
+        False, "--suite", help="Ask about the mean over tasks, not about each one."
+    ),
+    control: str | None = Option(None, help="The method to compare with (default: the first)."),
+    compare: list[str] | None = Option(None, help="Compare these two only: A,B.", metavar="A,B"),
+    smallest_effect: float = Option(
+        0.05, help="Smallest effect of interest, as a share of the range."
+    ),
+    alpha: float = Option(0.05, help="Probability that any of the verdicts is wrong."),
+    step: int | None = Option(None, min=1, help="Leave out what came later."),
+    metric: str | None = Option(None, help="Metric of marl-eval, or tag of event files."),
+    last: int | None = Option(
+        None, min=1, help="Episodes of monitor.csv to average (default: 100)."
+    ),
+    name: str | None = Option(None, help="What the report is called."),
+    out: Path | None = Option(
+        None, help="Where to write (default: NAME-report, none with --json)."
+    ),
+    json_: bool = Option(False, "--json", help="Print the verdicts as JSON."),
 ) -> None:
     """Analyse scores that were not made here: the same intervals, verdicts and page.
 

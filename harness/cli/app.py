@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Any
 
 import typer
+from typer import Option
 from typer.core import TyperCommand, TyperGroup
 
 from pacebench.harness import threads
@@ -86,9 +87,9 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _options(
-    asked: Annotated[
-        bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
-    ] = False,
+    asked: bool = Option(
+        False, "--version", help="Print the version.", callback=_version, is_eager=True
+    ),
 ) -> None:
     """Has nothing to do before a command."""
 

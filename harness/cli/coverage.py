@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from typer import Option
 
 from pacebench.harness.cli.output import console
 from pacebench.harness.errors import UserError
 
 
 def coverage(
-    output: Annotated[
-        Path | None,
-        typer.Option(help="Where to write the table; the one the reports use unless given."),
-    ] = None,
-    group: Annotated[
-        list[str] | None,
-        typer.Option(help="Only these intervals; the other rows stay as they are."),
-    ] = None,
-    check: Annotated[
-        bool,
-        typer.Option("--check", help="Write nothing; compare with the table that is there."),
-    ] = False,
+    output: Path | None = Option(
+        None, help="Where to write the table; the one the reports use unless given."
+    ),
+    group: list[str] | None = Option(
+        None, help="Only these intervals; the other rows stay as they are."
+    ),
+    check: bool = Option(
+        False, "--check", help="Write nothing; compare with the table that is there."
+    ),
 ) -> None:
     """Simulate how often each kind of interval holds the truth, and write the table.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from pacebench.harness.cli.output import warnings_as_lines
 from pacebench.harness.cli.selectors import RESULTS, Chosen, ResultsFolder, StudyOrResults
@@ -14,12 +14,8 @@ from pacebench.harness.errors import UserError
 
 def export(
     study: StudyOrResults,
-    to: Annotated[
-        str, typer.Option(help="csv, parquet, rliable, marl-eval, tensorboard or mlflow.")
-    ] = "csv",
-    out: Annotated[
-        Path | None, typer.Option(help="Where to write (default: after study and format).")
-    ] = None,
+    to: str = Option("csv", help="csv, parquet, rliable, marl-eval, tensorboard or mlflow."),
+    out: Path | None = Option(None, help="Where to write (default: after study and format)."),
     results: ResultsFolder = RESULTS,
 ) -> None:
     """Write a study's scores for other programs.
@@ -48,12 +44,8 @@ def export(
 def pack(
     study: StudyOrResults,
     results: ResultsFolder = RESULTS,
-    out: Annotated[
-        Path | None, typer.Option(help="Write a copy there and leave the folder as it is.")
-    ] = None,
-    policies: Annotated[
-        bool, typer.Option("--policies/--no-policies", help="Keep the final policies.")
-    ] = True,
+    out: Path | None = Option(None, help="Write a copy there and leave the folder as it is."),
+    policies: bool = Option(True, "--policies/--no-policies", help="Keep the final policies."),
 ) -> None:
     """Pack the plan, ledger and runs of a study into one file.
 
@@ -72,7 +64,7 @@ def pack(
 
 
 def unpack(
-    study: Annotated[Path, typer.Argument(help="A packed study, or the folder it is in.")],
+    study: Path = Argument(help="A packed study, or the folder it is in."),
     results: ResultsFolder = RESULTS,
 ) -> None:
     """Write the files of a packed study loose again.
@@ -85,10 +77,7 @@ def unpack(
 
 
 def merge(
-    sources: Annotated[
-        list[Path],
-        typer.Argument(help="Packed studies (or results folders) from other machines."),
-    ],
+    sources: list[Path] = Argument(help="Packed studies (or results folders) from other machines."),
     results: ResultsFolder = RESULTS,
 ) -> None:
     """Bring together the runs of one study that several machines made.

@@ -5,35 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
 
-import typer
+from typer import Option
 
 from pacebench.harness.cli.output import console, say_json
 from pacebench.harness.cli.selectors import Json
 
 
 def overhead(
-    out: Annotated[Path, typer.Option(help="Results folder.")] = Path("results/overhead"),
-    quick: Annotated[
-        bool, typer.Option("--quick", help="A small grid and short training runs.")
-    ] = False,
-    limit: Annotated[
-        float | None,
-        typer.Option(min=1e-6, help="Seconds that an update may take (default 2; quick 0.5)."),
-    ] = None,
-    blocks: Annotated[
-        int | None, typer.Option(min=10, help="Replicates per cell (default 10).")
-    ] = None,
-    curricula: Annotated[
-        str | None, typer.Option(help="Comma-separated names (default: all registered).")
-    ] = None,
-    training: Annotated[
-        bool, typer.Option(help="Also record real streams and time whole training runs.")
-    ] = True,
-    compare: Annotated[
-        Path | None, typer.Option(help="Another results folder to compare this one with.")
-    ] = None,
+    out: Path = Option(Path("results/overhead"), help="Results folder."),
+    quick: bool = Option(False, "--quick", help="A small grid and short training runs."),
+    limit: float | None = Option(
+        None, min=1e-6, help="Seconds that an update may take (default 2; quick 0.5)."
+    ),
+    blocks: int | None = Option(None, min=10, help="Replicates per cell (default 10)."),
+    curricula: str | None = Option(None, help="Comma-separated names (default: all registered)."),
+    training: bool = Option(True, help="Also record real streams and time whole training runs."),
+    compare: Path | None = Option(None, help="Another results folder to compare this one with."),
     json_: Json = False,
 ) -> None:
     """Time every curriculum's update on the same streams, and judge its answers.

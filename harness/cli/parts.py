@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
+from typer import Argument, Option
 
 from pacebench.harness.cli.output import console, say_json, warnings_as_lines
 from pacebench.harness.cli.selectors import Json
@@ -16,9 +17,7 @@ if TYPE_CHECKING:
     from pacebench.envs import PolicyScore
 
 
-def list_(
-    json_: Json = False,
-) -> None:
+def list_(json_: Json = False) -> None:
     """List curricula, setups and learners, ours and those of installed packages.
 
     Example: [bold]pacebench list --json[/bold]
@@ -104,11 +103,11 @@ class Part(StrEnum):
 
 
 def new(
-    part: Annotated[Part, typer.Argument(help="What to begin.")],
-    name: Annotated[str, typer.Argument(help="What it is called, as in my-curriculum.")],
-    folder: Annotated[
-        Path | None, typer.Option(help="Where to put it (default: a folder of that name here).")
-    ] = None,
+    part: Part = Argument(help="What to begin."),
+    name: str = Argument(help="What it is called, as in my-curriculum."),
+    folder: Path | None = Option(
+        None, help="Where to put it (default: a folder of that name here)."
+    ),
 ) -> None:
     """Begin a curriculum, setup, learner or study of your own: working code, a test and a study.
 
@@ -127,14 +126,10 @@ def new(
 
 
 def anchors(
-    setup: Annotated[
-        str, typer.Argument(help="The setup, 'all', or a study file that declares some.")
-    ],
-    episodes: Annotated[int, typer.Option(min=2, help="Episodes per policy.")] = 2000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of contexts and episodes.")] = 0,
-    write: Annotated[
-        bool, typer.Option("--write", help="Record the figures in the setup's anchors.")
-    ] = False,
+    setup: str = Argument(help="The setup, 'all', or a study file that declares some."),
+    episodes: int = Option(2000, min=2, help="Episodes per policy."),
+    seed: int = Option(0, min=0, help="Seed of contexts and episodes."),
+    write: bool = Option(False, "--write", help="Record the figures in the setup's anchors."),
     json_: Json = False,
 ) -> None:
     """Measure the scores that normalisation maps to 0 and 1, on the target contexts.

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from pacebench.harness.cli.output import console
 from pacebench.harness.errors import UserError
 
-Picture = Annotated[Path, typer.Option(help="Picture (.png) or animation (.gif) to write.")]
-Context = Annotated[str | None, typer.Option(help="Numbers a,b,c (default: the target mean).")]
-EpisodeSeed = Annotated[int, typer.Option(min=0, help="Seed of the episode.")]
+Picture = Annotated[Path, Option(help="Picture (.png) or animation (.gif) to write.")]
+Context = Annotated[str | None, Option(help="Numbers a,b,c (default: the target mean).")]
+EpisodeSeed = Annotated[int, Option(min=0, help="Seed of the episode.")]
 
 
 class Policy(StrEnum):
@@ -25,14 +26,12 @@ class Policy(StrEnum):
 
 
 def render(
-    setup: Annotated[str, typer.Argument(help="The setup.")],
+    setup: Annotated[str, Argument(help="The setup.")],
     out: Picture,
     context: Context = None,
-    policy: Annotated[Policy, typer.Option(help="The policy that acts.")] = Policy.reference,
+    policy: Policy = Option(Policy.reference, help="The policy that acts."),
     seed: EpisodeSeed = 0,
-    sheet: Annotated[
-        bool, typer.Option("--sheet", help="Initial and target contexts side by side.")
-    ] = False,
+    sheet: bool = Option(False, "--sheet", help="Initial and target contexts side by side."),
 ) -> None:
     """Draw one episode, to see what a context means; or a sheet of many contexts.
 
@@ -57,12 +56,10 @@ def render(
 
 
 def play(
-    run: Annotated[Path, typer.Argument(help="Folder of a run: results/STUDY/runs/ID.")],
+    run: Path = Argument(help="Folder of a run: results/STUDY/runs/ID."),
     out: Picture = Path("episode.gif"),
     context: Context = None,
-    stochastic: Annotated[
-        bool, typer.Option("--stochastic", help="Act with the policy's noise.")
-    ] = False,
+    stochastic: bool = Option(False, "--stochastic", help="Act with the policy's noise."),
     seed: EpisodeSeed = 0,
 ) -> None:
     """Draw an episode of the policy that a run ended with.

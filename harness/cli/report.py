@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
+from typer import Argument, Option
 
 from pacebench.harness.cli.output import console, say_json, warnings_as_lines
 from pacebench.harness.cli.selectors import RESULTS, Chosen, Only, ResultsFolder, Seeds, Values
@@ -13,22 +13,18 @@ from pacebench.harness.errors import UserError
 
 
 def report(
-    study: Annotated[
-        Path | None,
-        typer.Argument(help="The study file, the name of a shipped one, or a results folder."),
-    ] = None,
+    study: Path | None = Argument(
+        None, help="The study file, the name of a shipped one, or a results folder."
+    ),
     results: ResultsFolder = RESULTS,
-    out: Annotated[
-        Path | None, typer.Option(help="Where to write (default: `report` in the folder).")
-    ] = None,
-    all_: Annotated[
-        bool, typer.Option("--all", help="Report every study there, and write an index of them.")
-    ] = False,
-    compare: Annotated[
-        Path | None,
-        typer.Option(help="Another study with a setup in common: a page of both side by side."),
-    ] = None,
-    json_: Annotated[bool, typer.Option("--json", help="Print the verdicts as JSON.")] = False,
+    out: Path | None = Option(None, help="Where to write (default: `report` in the folder)."),
+    all_: bool = Option(
+        False, "--all", help="Report every study there, and write an index of them."
+    ),
+    compare: Path | None = Option(
+        None, help="Another study with a setup in common: a page of both side by side."
+    ),
+    json_: bool = Option(False, "--json", help="Print the verdicts as JSON."),
     values: Values = None,
     only: Only = None,
     seeds: Seeds = None,

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
+from typer import Option
 
 from pacebench.harness.cli.output import console
 from pacebench.harness.cli.selectors import (
@@ -18,7 +19,7 @@ from pacebench.harness.cli.selectors import (
     Seeds,
     StudyFile,
     Values,
-)  # fmt: skip
+)
 from pacebench.harness.errors import UserError
 
 if TYPE_CHECKING:
@@ -35,60 +36,41 @@ _OPTIONS = {
 
 def run(
     study: StudyFile,
-    executor: Annotated[
-        str, typer.Option(help="Where batches run: local, ray or slurm.")
-    ] = "local",
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Batches at a time (default: all cores).")
-    ] = None,
-    address: Annotated[
-        str | None, typer.Option(help="An existing Ray cluster, such as ray-head:6379 or auto.")
-    ] = None,
-    slurm: Annotated[
-        list[str] | None,
-        typer.Option(help="A parameter for submitit, such as slurm_partition=cpu; repeatable."),
-    ] = None,
-    time_limit: Annotated[
-        float | None, typer.Option(min=1, help="Seconds of training that a run may take.")
-    ] = None,
-    memory_limit: Annotated[
-        float | None, typer.Option(min=0.1, help="GiB of memory that a worker may take.")
-    ] = None,
-    heartbeat: Annotated[
-        float | None,
-        typer.Option(help="Seconds between two signs of life of a worker.", show_default="2"),
-    ] = None,
-    expiry: Annotated[
-        float | None,
-        typer.Option(
-            help="Seconds without a sign of life after which others take over its runs.",
-            show_default="60",
-        ),
-    ] = None,
+    executor: str = Option("local", help="Where batches run: local, ray or slurm."),
+    workers: int | None = Option(None, min=1, help="Batches at a time (default: all cores)."),
+    address: str | None = Option(
+        None, help="An existing Ray cluster, such as ray-head:6379 or auto."
+    ),
+    slurm: list[str] | None = Option(
+        None, help="A parameter for submitit, such as slurm_partition=cpu; repeatable."
+    ),
+    time_limit: float | None = Option(None, min=1, help="Seconds of training that a run may take."),
+    memory_limit: float | None = Option(
+        None, min=0.1, help="GiB of memory that a worker may take."
+    ),
+    heartbeat: float | None = Option(
+        None, help="Seconds between two signs of life of a worker.", show_default="2"
+    ),
+    expiry: float | None = Option(
+        None,
+        help="Seconds without a sign of life after which others take over its runs.",
+        show_default="60",
+    ),
     results: ResultsFolder = RESULTS,
-    share: Annotated[
-        bool, typer.Option(help="Take over runs that another study in the folder has.")
-    ] = True,
-    until_decided: Annotated[
-        bool,
-        typer.Option(
-            "--until-decided/--one-wave",
-            help="Of an adaptive study: add seeds until it is decided, or end after one wave.",
-        ),
-    ] = True,
-    retry_failed: Annotated[
-        bool,
-        typer.Option(
-            "--retry-failed", help="Give runs that the machine failed three times a fresh start."
-        ),
-    ] = False,
-    retry_crashed: Annotated[
-        bool,
-        typer.Option(
-            "--retry-crashed",
-            help="Give runs that raised an exception a fresh start, though the code is the same.",
-        ),
-    ] = False,
+    share: bool = Option(True, help="Take over runs that another study in the folder has."),
+    until_decided: bool = Option(
+        True,
+        "--until-decided/--one-wave",
+        help="Of an adaptive study: add seeds until it is decided, or end after one wave.",
+    ),
+    retry_failed: bool = Option(
+        False, "--retry-failed", help="Give runs that the machine failed three times a fresh start."
+    ),
+    retry_crashed: bool = Option(
+        False,
+        "--retry-crashed",
+        help="Give runs that raised an exception a fresh start, though the code is the same.",
+    ),
     values: Values = None,
     only: Only = None,
     seeds: Seeds = None,

@@ -12,7 +12,7 @@ from pacebench.harness.cli.selectors import (
     Seeds,
     StudyOrResults,
     Values,
-)  # fmt: skip
+)
 from pacebench.harness.errors import UserError
 
 

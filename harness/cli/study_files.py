@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
+from typer import Option
 
 from pacebench.harness.cli.output import console, say, say_json
 from pacebench.harness.cli.selectors import (
@@ -17,7 +18,7 @@ from pacebench.harness.cli.selectors import (
     Seeds,
     StudyFile,
     Values,
-)  # fmt: skip
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -28,12 +29,8 @@ if TYPE_CHECKING:
 def check(
     study: StudyFile,
     json_: Json = False,
-    estimate: Annotated[
-        bool, typer.Option(help="Time a few seconds of training for the estimate.")
-    ] = True,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Processes to plan for (default: all cores).")
-    ] = None,
+    estimate: bool = Option(True, help="Time a few seconds of training for the estimate."),
+    workers: int | None = Option(None, min=1, help="Processes to plan for (default: all cores)."),
     values: Values = None,
     only: Only = None,
     seeds: Seeds = None,
@@ -55,14 +52,11 @@ def check(
 
 def plan(
     study: StudyFile,
-    pilot: Annotated[
-        Path | None, typer.Option(help="Results of a pilot, run with another root seed.")
-    ] = None,
-    assume: Annotated[
-        str | None,
-        typer.Option(help='Returns by label, such as "spgl: 0.95@85±2, default: 0.4@85±2|15±2".'),
-    ] = None,
-    limit: Annotated[int, typer.Option(min=10, max=2_000, help="Seeds to simulate at most.")] = 500,
+    pilot: Path | None = Option(None, help="Results of a pilot, run with another root seed."),
+    assume: str | None = Option(
+        None, help='Returns by label, such as "spgl: 0.95@85±2, default: 0.4@85±2|15±2".'
+    ),
+    limit: int = Option(500, min=10, max=2_000, help="Seeds to simulate at most."),
     json_: Json = False,
     values: Values = None,
     only: Only = None,
@@ -114,10 +108,9 @@ def _table(found: list[Forecast], limit: int) -> Table:
 
 def freeze(
     study: StudyFile,
-    amend: Annotated[
-        str | None,
-        typer.Option(help="Why the plan is changed; the report lists it as a deviation."),
-    ] = None,
+    amend: str | None = Option(
+        None, help="Why the plan is changed; the report lists it as a deviation."
+    ),
     results: ResultsFolder = RESULTS,
     values: Values = None,
     only: Only = None,
@@ -151,11 +144,7 @@ def freeze(
     say(f"Plan: {folder / NAME}")
 
 
-def schema(
-    out: Annotated[
-        Path | None, typer.Option(help="File to write; standard output if none.")
-    ] = None,
-) -> None:
+def schema(out: Path | None = Option(None, help="File to write; standard output if none.")) -> None:
     """Print the JSON Schema of study files, for editors that complete and check YAML.
 
     Example: [bold]pacebench schema --out docs/study.schema.json[/bold]

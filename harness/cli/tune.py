@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
+from typer import Argument, Option
 
 from pacebench.harness.cli.output import console
 from pacebench.harness.cli.selectors import RESULTS, ResultsFolder
@@ -20,27 +21,20 @@ if TYPE_CHECKING:
 
 def tune(
     context: typer.Context,
-    study: Annotated[Path, typer.Argument(help="A study file with a tuning block.")],
-    storage: Annotated[
-        str | None,
-        typer.Option(
-            envvar="PACEBENCH_STORAGE",
-            help="An Optuna storage URL, such as postgresql://user@host/name; one with a password "
-            "belongs into the environment variable.",
-        ),
-    ] = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Searches at a time (default: all cores).")
-    ] = None,
+    study: Path = Argument(help="A study file with a tuning block."),
+    storage: str | None = Option(
+        None,
+        envvar="PACEBENCH_STORAGE",
+        help="An Optuna storage URL, such as postgresql://user@host/name; one with a password "
+        "belongs into the environment variable.",
+    ),
+    workers: int | None = Option(None, min=1, help="Searches at a time (default: all cores)."),
     results: ResultsFolder = RESULTS,
-    executor: Annotated[
-        str, typer.Option(help="Where training runs: local, ray or slurm.")
-    ] = "local",
-    address: Annotated[str | None, typer.Option(help="An existing Ray cluster.")] = None,
-    retry_failed: Annotated[
-        bool,
-        typer.Option("--retry-failed", help="Give runs that the machine failed a fresh start."),
-    ] = False,
+    executor: str = Option("local", help="Where training runs: local, ray or slurm."),
+    address: str | None = Option(None, help="An existing Ray cluster."),
+    retry_failed: bool = Option(
+        False, "--retry-failed", help="Give runs that the machine failed a fresh start."
+    ),
 ) -> None:
     """Search ε, V₋ and the like for each method with the same budget, and write a tuned study.
 

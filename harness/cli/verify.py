@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Any
 
 import typer
+from typer import Argument, Option
 
 from pacebench.harness.cli.output import console, say_json, warnings_as_lines
 from pacebench.harness.cli.selectors import Json
@@ -13,18 +14,13 @@ from pacebench.harness.errors import UserError
 
 
 def verify(
-    name: Annotated[
-        str | None, typer.Argument(help="A curriculum, built in or from a package of yours.")
-    ] = None,
-    setup: Annotated[str | None, typer.Option(help="A setup, instead of a curriculum.")] = None,
-    learner: Annotated[str | None, typer.Option(help="A learner, instead of a curriculum.")] = None,
-    examples: Annotated[
-        int, typer.Option(min=1, help="Examples per property; costly properties get fewer.")
-    ] = 100,
-    option: Annotated[
-        list[str] | None,
-        typer.Option(help="Option of a curriculum or parameter of a learner: name=value."),
-    ] = None,
+    name: str | None = Argument(None, help="A curriculum, built in or from a package of yours."),
+    setup: str | None = Option(None, help="A setup, instead of a curriculum."),
+    learner: str | None = Option(None, help="A learner, instead of a curriculum."),
+    examples: int = Option(100, min=1, help="Examples per property; costly properties get fewer."),
+    option: list[str] | None = Option(
+        None, help="Option of a curriculum or parameter of a learner: name=value."
+    ),
     json_: Json = False,
 ) -> None:
     """Try every promise of a curriculum, setup or learner, and show how it breaks any.

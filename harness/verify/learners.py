@@ -81,9 +81,7 @@ LEARNER_REQUIREMENTS: list[Requirement[LearnerSubject]] = []
 
 
 def verify_learner(
-    name: str,
-    params: dict[str, Any] | None = None,
-    progress: Callable[[str], None] | None = None,
+    name: str, params: dict[str, Any] | None = None, progress: Callable[[str], None] | None = None
 ) -> list[CheckOutcome]:
     """Tries everything that a learner must do.
 

@@ -48,10 +48,7 @@ def _cells(data: ReportData) -> Table:
 
 def _differences(data: ReportData) -> Table:
     rows = [
-        {
-            **pair_cells(item),
-            "strength": "confirmatory" if item.confirmatory else "exploratory",
-        }
+        {**pair_cells(item), "strength": "confirmatory" if item.confirmatory else "exploratory"}
         for item in data.comparisons(estimand="solved")
     ]
     columns = [
