@@ -16,9 +16,9 @@ from pacebench.harness.report import words
 from pacebench.harness.study.models import Study
 
 SIGNS = {"better": "▲", "worse": "▼", "equivalent": "≈", "not worse": "△", "undecided": "?"}
+SIGNS["not better"] = "▽"
 # Seen from the other side.
 _FLIPPED = {"better": "worse", "worse": "better", "not worse": "not better"}
-SIGNS |= {"not better": "▽"}
 _VERBS = {
     Verdict.BETTER: "better than",
     Verdict.WORSE: "worse than",
@@ -29,13 +29,7 @@ _CLAUSES = 4  # that one can read in a sentence
 
 
 def answer(study: Study, family: Sequence[ComparisonResult], *, exploratory: bool) -> str:
-    """Returns what the weighted comparisons say, in one sentence.
-
-    Args:
-        study: The study.
-        family: Its weighted comparisons.
-        exploratory: Whether the claims are exploratory.
-    """
+    """Returns what the weighted comparisons of a study say, in one sentence."""
     if not family:
         return "Nothing is claimed: the study declares no comparison."
     open_ = [item for item in family if item.verdict is Verdict.UNDECIDED]
@@ -44,10 +38,10 @@ def answer(study: Study, family: Sequence[ComparisonResult], *, exploratory: boo
         nearest = max(family, key=_nearness)
         q = nearest.question
         which = (
-            f"the question whether {q.a} and {q.b} differ {_place([q.scope])} is undecided"
+            f"the question whether {q.a} and {q.b} differ {_place(q.scope)} is undecided"
             if len(family) == 1
             else f"none of the {len(family)} questions is decided; nearest to it is {q.a} against "
-            f"{q.b} {_place([q.scope])}"
+            f"{q.b} {_place(q.scope)}"
         )
         text = f"After {seeds} {which} ({_short(nearest)})."
     else:
@@ -81,7 +75,7 @@ def _clauses(study: Study, decided: Sequence[ComparisonResult]) -> list[str]:
         q = item.question
         fixed_second = q.b == study.control
         kept, listed = (q.b, q.a) if fixed_second else (q.a, q.b)
-        place = _place([q.scope]) + (f" in {item.measure}" if several else "")
+        place = _place(q.scope) + (f" in {item.measure}" if several else "")
         key = (item.verdict, kept, place, fixed_second)
         groups.setdefault(key, []).append(listed)
     merged: dict[tuple[Verdict, str, tuple[str, ...], bool], list[str]] = {}
@@ -111,10 +105,8 @@ def _short(item: ComparisonResult) -> str:
     return f"difference {number(shown.estimate)}, interval {low} to {high}"
 
 
-def _place(scopes: Sequence[str]) -> str:
-    return " and ".join(
-        "over all setups" if words.scope(scope) != scope else f"on {scope}" for scope in scopes
-    )
+def _place(scope: str) -> str:
+    return "over all setups" if scope == SUITE else f"on {scope}"
 
 
 def _and(names: Sequence[str]) -> str:

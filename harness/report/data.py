@@ -202,22 +202,21 @@ class ReportData:
         self, label: str, scope: str, estimand: str, functional: str = "mean"
     ) -> Estimate | None:
         """Returns one estimate, None where it was not made."""
-        key = (label, scope, estimand, functional)
-        for item in self.analysis.estimates:
-            if (item.label, item.scope, item.estimand, item.functional) == key:
-                return item
-        return None
+        return self._estimates.get((label, scope, estimand, functional))
+
+    @cached_property
+    def _estimates(self) -> dict[tuple[str, str, str, str], Estimate]:
+        made = self.analysis.estimates
+        return {(item.label, item.scope, item.estimand, item.functional): item for item in made}
 
     def comparisons(self, **wanted: object) -> list[ComparisonResult]:
         """Returns the comparisons of such questions, in the order of scopes and study file."""
-        return in_order(
-            self.study,
-            (
-                item
-                for item in self.analysis.comparisons
-                if all(getattr(item.question, name) == value for name, value in wanted.items())
-            ),
+        found = (
+            item
+            for item in self.analysis.comparisons
+            if all(getattr(item.question, name) == value for name, value in wanted.items())
         )
+        return in_order(self.study, found)
 
 
 def of_cell(frame: pd.DataFrame, setup: str, label: str) -> pd.DataFrame:

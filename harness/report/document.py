@@ -132,10 +132,10 @@ class Document:
 
     title: str  # the study's name
     question: str  # what it asks
-    facts: Sequence[str]  # a few words each: seeds, setups, learner, budget
-    exploratory: Sequence[str]  # why the report is only exploratory; empty where it is not
-    strength: str  # in a word: exploratory, confirmatory, or empty where nothing is claimed
     sections: Sequence[Section]
+    facts: Sequence[str] = ()  # a few words each: seeds, setups, learner, budget
+    exploratory: Sequence[str] = ()  # why the report is only exploratory; empty where it is not
+    strength: str = ""  # in a word: exploratory, confirmatory, or empty where nothing is claimed
     answer: str = ""  # what it says to the question, in one sentence
     grid: Grid | None = None  # its verdicts, curricula × setups
     contrasts: Sequence[Figure] = ()  # the intervals behind them

@@ -1,4 +1,7 @@
-"""The report of scores that were not made here: the same analysis, and the same page."""
+"""The report of scores that were not made here: the same analysis, and the same page.
+
+Its last section says where they come from, what is not known, and every run.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,28 @@ from pathlib import Path
 
 from pacebench.harness.analysis.foreign import ForeignStudy
 from pacebench.harness.analysis.history import History
+from pacebench.harness.report import document as doc
 from pacebench.harness.report.data import ReportData
 from pacebench.harness.report.make import Report, write
 from pacebench.harness.report.sections.claims import claims, wealth
+from pacebench.harness.report.sections.closing import SCORES, runs_table
 from pacebench.harness.report.sections.curves import learning
-from pacebench.harness.report.sections.foreign import origin
 from pacebench.harness.report.sections.order import document
 from pacebench.harness.report.sections.scores import results
+from pacebench.harness.report.tables import Column, count, number
 from pacebench.harness.store import provenance
 from pacebench.harness.store.ledger import now
+
+_RUN = (
+    Column("setup", "setup"),
+    Column("label", "method", kind="method"),
+    Column("seed", "seed"),
+    Column("return", "score", number(4), number=True),
+    *SCORES,
+    Column("env_steps", "steps", count, number=True),
+    Column("status", "status"),
+    Column("reason", "reason"),
+)
 
 
 def foreign_data(made: ForeignStudy) -> ReportData:
@@ -57,3 +73,15 @@ def report_foreign(made: ForeignStudy, out: Path) -> Report:
     said = document(data, (claims, wealth, results, *curves, origin))
     write(said, data, out)
     return Report(out, data, said)
+
+
+def origin(data: ReportData) -> doc.Section:
+    """Returns what a report of our own results says of plan, denominator and provenance."""
+    assert data.foreign is not None
+    caption = "One row per run that the file has; a run is numbered by its place among them."
+    blocks: list[doc.Block] = [
+        doc.Warned("What cannot be known of scores from a file", list(data.foreign.unknown)),
+        doc.Pairs(list(data.provenance)),
+        runs_table(data, caption, _RUN),
+    ]
+    return doc.Section("origin", "Where the scores come from", blocks)

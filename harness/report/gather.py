@@ -38,15 +38,10 @@ def report_data(
     history: History | None = None,
     changes: Sequence[Change] = (),
 ) -> ReportData:
-    """Scores and analyses loaded results.
+    """Scores and analyses loaded results of a study, whose setups come with anchors.
 
-    Args:
-        results: The frames.
-        study: The study they belong to.
-        setups: Its setups, with anchors.
-        frozen: The frozen plan, if there is one.
-        history: What the ledger says.
-        changes: Every version of the study file that was run.
+    What is known of its plan comes from the frozen one, if there is one, from the ledger's history,
+    and from every version of the study file that was run.
 
     Raises:
         UserError: The results contradict the study, or cannot be analysed.

@@ -14,10 +14,9 @@ from pacebench.harness.analysis.scores import UNRESOLVED, broken_cells
 from pacebench.harness.errors import UserError
 from pacebench.harness.report.data import ReportData
 from pacebench.harness.report.document import Document
-from pacebench.harness.report.embedded import embedded
 from pacebench.harness.report.gather import gather
-from pacebench.harness.report.overview import SUMMARY, summary
 from pacebench.harness.report.paper import write_paper
+from pacebench.harness.report.plain import SUMMARY, embedded, summary
 from pacebench.harness.report.render import markdown, page
 from pacebench.harness.report.sections.order import document
 from pacebench.harness.store.files import StorageError, make_folder, storage, write_atomic

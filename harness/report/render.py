@@ -13,19 +13,15 @@ from markupsafe import Markup, escape
 
 from pacebench.harness.report import document as doc
 from pacebench.harness.report.answer import Grid
-from pacebench.harness.report.figure import Figure
-from pacebench.harness.report.figures.page import part
+from pacebench.harness.report.figure import Figure, part
 from pacebench.harness.report.palette import DARK_PAGE, Style
 from pacebench.harness.report.tables import Table, escape_markdown
 
 
 def page(document: doc.Document, styles: Mapping[str, Style], data: str = "") -> str:
-    """Returns the HTML page: no request leaves it, and what users wrote stays text.
+    """Returns the HTML page, with what it knows of every run as JSON.
 
-    Args:
-        document: What it says.
-        styles: How each curriculum looks.
-        data: What it knows of every run, as JSON.
+    No request leaves it, and what users wrote stays text.
     """
     return fill("index.html", **vars(document), styles=styles, data=data, dark_page=DARK_PAGE)
 

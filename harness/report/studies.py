@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from pacebench.harness.errors import UserError
 from pacebench.harness.report import document as doc
 from pacebench.harness.report import words
-from pacebench.harness.report.answer import Chip, Grid, GridRow
+from pacebench.harness.report.answer import Grid
 from pacebench.harness.report.figure import Figure
 from pacebench.harness.report.figures.axis import Axis
 from pacebench.harness.report.figures.rows import Dot, Row, RowPlot
 from pacebench.harness.report.make import FOLDER, report
-from pacebench.harness.report.overview import SUMMARY, VERSION
 from pacebench.harness.report.palette import Style, looks
+from pacebench.harness.report.plain import SUMMARY, VERSION
 from pacebench.harness.report.render import page
 from pacebench.harness.store.files import write_atomic
 from pacebench.harness.store.store import RunStore
@@ -69,12 +70,7 @@ def read_summary(folder: Path) -> Summary:
 
 
 def write_index(results: Path, studies: list[tuple[str, Summary]]) -> Path:
-    """Writes the page of all studies, and returns where it is.
-
-    Args:
-        results: The results folder.
-        studies: What each folder in it reported.
-    """
+    """Writes the page of what the folders of a results folder report, and returns where it is."""
     sections = []
     for folder, said in studies:
         blocks: list[doc.Block] = [
@@ -91,8 +87,6 @@ def write_index(results: Path, studies: list[tuple[str, Summary]]) -> Path:
         title=f"Studies in {results.resolve().name}",
         question="What was asked, and what the runs say.",
         facts=[words.plural(len(studies), "study").replace("studys", "studies")],
-        exploratory=(),
-        strength="",
         sections=sections,
     )
     path = results / "index.html"
@@ -102,24 +96,12 @@ def write_index(results: Path, studies: list[tuple[str, Summary]]) -> Path:
 
 def _first_screen(said: Summary) -> list[doc.Block]:
     """Returns question, answer and verdicts of a study."""
-    rows = [
-        GridRow(
-            row["text"],
-            tuple(row["labels"]),
-            tuple(None if chip is None else Chip(**chip) for chip in row["chips"]),
-        )
-        for row in said["grid"]["rows"]
-    ]
-    grid = Grid(said["grid"]["control"], tuple(said["grid"]["columns"]), tuple(rows))
+    grid = TypeAdapter(Grid).validate_python(said["grid"])
     return [doc.Text(said["question"]), doc.Heading(said["answer"]), doc.Verdicts(grid)]
 
 
 def compare(first: Path, second: Path) -> Path:
-    """Writes a page of two reported studies side by side, and returns where it is.
-
-    Args:
-        first: Folder of a report, which the page is written into.
-        second: Folder of the other report.
+    """Writes a page of two reports side by side into the first's folder, returns where it is.
 
     Raises:
         UserError: They are one study, or have no setup in common.
@@ -162,9 +144,6 @@ def compare(first: Path, second: Path) -> Path:
     made = doc.Document(
         title=f"{names[0]} and {names[1]}",
         question=f"Two studies, {words.plural(len(shared), 'setup')} in common.",
-        facts=[],
-        exploratory=(),
-        strength="",
         sections=sections,
     )
     path = first / f"compared-with-{words.slug(names[1])}.html"

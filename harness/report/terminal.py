@@ -62,32 +62,20 @@ def _contrasts(family: Sequence[ComparisonResult]) -> Table:
     for head in ("difference", "where", "", "estimate", "interval", "n"):
         right = head in ("estimate", "n")
         table.add_column(head, justify="right" if right else "left", no_wrap=True)
-    scopes = {(i.question.scope, i.question.estimand) for i in family}
-    most = {
-        key: max(
-            (abs(end) for i in family if _key(i) == key and i.shown for end in _ends(i)),
-            default=1.0,
-        )
-        for key in scopes
-    }
+    most: dict[tuple[str, str], float] = {}
+    for item in family:
+        if item.shown:
+            key = item.question.scope, item.question.estimand
+            most[key] = max(most.get(key, 0.0), abs(item.shown.low), abs(item.shown.high))
     for item in family:
         q, shown, tone = item.question, item.shown, _STYLES[item.verdict.value]
-        drawn = Text(_drawn(item, most[_key(item)]), tone)
+        drawn = Text(_drawn(item, most.get((q.scope, q.estimand), 1.0)), tone)
         estimate = number(shown.estimate) if shown else "–"
-        ends = " to ".join(number(end) for end in _ends(item)) if shown else "–"
+        ends = f"{number(shown.low)} to {number(shown.high)}" if shown else "–"
         sign = SIGNS[item.verdict.value]
         name = Text(f"{sign} {q.a} − {q.b}", tone)
         table.add_row(name, Text(words.scope(q.scope)), drawn, estimate, ends, str(item.seeds))
     return table
-
-
-def _key(item: ComparisonResult) -> tuple[str, str]:
-    return item.question.scope, item.question.estimand
-
-
-def _ends(item: ComparisonResult) -> tuple[float, float]:
-    assert item.shown is not None
-    return item.shown.low, item.shown.high
 
 
 def _drawn(item: ComparisonResult, most: float) -> str:
@@ -102,7 +90,7 @@ def _drawn(item: ComparisonResult, most: float) -> str:
     cells = [" "] * _WIDTH
     for band in range(place(-item.effect), place(item.effect) + 1):
         cells[band] = "░"
-    low, high = (place(end) for end in _ends(item))
+    low, high = place(item.shown.low), place(item.shown.high)
     cells[low : high + 1] = "─" * (high - low + 1)
     cells[half] = "┼" if low <= half <= high else "│"
     cells[place(item.shown.estimate)] = "●"

@@ -9,10 +9,9 @@ import numpy as np
 from markupsafe import Markup, escape
 from numpy.typing import NDArray
 
-from pacebench.harness.report.figure import Figure
+from pacebench.harness.report.figure import Figure, standalone
 from pacebench.harness.report.figures import pgf
 from pacebench.harness.report.figures.axis import Axis
-from pacebench.harness.report.figures.page import standalone
 from pacebench.harness.report.palette import Style
 
 FloatArray = NDArray[np.float64]

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from pacebench.harness.report.figure import Figure
+from pacebench.harness.report.figure import Figure, standalone
 from pacebench.harness.report.figures import pgf
 from pacebench.harness.report.figures.axis import Axis, spread
-from pacebench.harness.report.figures.page import standalone
 from pacebench.harness.report.palette import Style
 
 _ROW, _TOP, _LABEL, _STRIP, _NOTE = 22, 40, 150, 300, 110  # pixels of the file

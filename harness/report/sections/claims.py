@@ -14,6 +14,7 @@ from pacebench.harness.report.data import ReportData
 from pacebench.harness.report.figures.axis import Axis
 from pacebench.harness.report.figures.panels import Line, Panel, PanelPlot
 from pacebench.harness.report.figures.rows import Row, RowPlot
+from pacebench.harness.report.palette import Style
 from pacebench.harness.report.sections.pairs import PAIR, VERDICT, pair_cells
 from pacebench.harness.report.tables import Column, Table, fitted, interval_cells, number, p_value
 
@@ -80,18 +81,26 @@ def contrasts(data: ReportData) -> list[RowPlot]:
 
 
 def _contrast(data: ReportData, item: ComparisonResult) -> Row:
-    q, shown = item.question, item.shown
-    styles = [data.style(q.a), data.style(q.b)]
+    shown = item.shown
+    name, styles = _pair(data, item)
     return Row(
-        # The control's colour would be everywhere, so a comparison has that of the other side.
-        styles[::-1] if q.a == data.study.control else styles,
-        f"{styles[0].short} − {styles[1].short}",
+        styles,
+        name,
         None if shown is None else (shown.low, shown.high),
         None if shown is None else shown.estimate,
         note=f"{SIGNS[item.verdict.value]} {item.seeds}",
         tone=item.verdict.value.replace(" ", "-"),
         tip=item.sentence(),
     )
+
+
+def _pair(data: ReportData, item: ComparisonResult) -> tuple[str, list[Style]]:
+    """Returns how figures call a comparison, and whose it is."""
+    q = item.question
+    styles = [data.style(q.a), data.style(q.b)]
+    name = f"{styles[0].short} − {styles[1].short}"
+    # The control's colour would be everywhere, so a comparison has that of the other side.
+    return name, styles[::-1] if q.a == data.study.control else styles
 
 
 def wealth(data: ReportData) -> doc.Section | None:
@@ -104,20 +113,16 @@ def wealth(data: ReportData) -> doc.Section | None:
     values = [float(v) for lines in found.values() for line in lines for v in line.y]
     most = max(item.seeds for item in items)
     y = Axis.over([*values, *needed, 1.0], "wealth (log)", log=True, most=1e6)
-    panels = []
-    for item in items:
-        q = item.question
-        styles = [data.style(q.a), data.style(q.b)]
-        panels.append(
-            Panel(
-                f"{styles[0].short} − {styles[1].short}",
-                styles[::-1] if q.a == data.study.control else styles,
-                found[id(item)],
-                note=f"{words.scope(q.scope)}: {item.verdict}",
-            )
+    panels = [
+        Panel(
+            *_pair(data, item),
+            found[id(item)],
+            note=f"{words.scope(item.question.scope)}: {item.verdict}",
         )
+        for item in items
+    ]
     shares = dict.fromkeys(f"2/α = {value:.3g}" for value in needed)
-    rules = [(value, word) for value, word in zip(dict.fromkeys(needed), shares, strict=True)]
+    rules = list(zip(dict.fromkeys(needed), shares, strict=True))
     plot = PanelPlot(
         "wealth",
         "Wealth of each comparison over its seeds",
@@ -150,16 +155,11 @@ def _claim(data: ReportData, item: ComparisonResult) -> doc.Claim:
         f" {words.capital(label)} never failed, which leaves a failure rate up to {rate:.0%}."
         for label, rate in item.hidden.items()
     )
-    lost = (
-        f" {words.plural(item.lost, 'run')} lost to the machine, counted as best and as worst."
-        if item.lost
-        else ""
+    counted = (
+        (item.lost, "run", "lost to the machine, counted as best and as worst"),
+        (item.clipped, "score", "outside the range, clipped to it"),
     )
-    clipped = (
-        f" {words.plural(item.clipped, 'score')} outside the range, clipped to it."
-        if item.clipped
-        else ""
-    )
+    doubtful = "".join(f" {words.plural(n, what)} {why}." for n, what, why in counted if n)
     strength = "confirmatory" if item.confirmatory else "exploratory"
     units = "searches or seeds" if data.by_search else "seeds"
     where = words.scope(asked.scope)
@@ -169,7 +169,7 @@ def _claim(data: ReportData, item: ComparisonResult) -> doc.Claim:
         sentence=item.sentence(),
         strength=f"Scope: {'the mean over ' if asked.scope == SUITE else ''}{where}"
         f"{data.trained}. Strength: {strength}, n = {item.seeds} {units}, α = "
-        f"{asked.alpha:.2g}.{hidden}{lost}{clipped}{conditional}",
+        f"{asked.alpha:.2g}.{hidden}{doubtful}{conditional}",
         brief=(
             f"{asked.a} − {asked.b}",
             where,

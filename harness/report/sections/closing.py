@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pandas as pd
@@ -41,6 +41,20 @@ _RUN = (
     Column("how", "scored as"),
 )
 _RUN_ID = Column("run_id", "run", kind="mono")
+SCORES = (
+    Column("normalised", "normalised", fixed(3), number=True),
+    Column("success", "success", percent(0), number=True),
+)
+_SCORED_RUN = (
+    *_RUN,
+    Column("return", "return", number(4), number=True),
+    *SCORES,
+    Column("auc", "AUC", fixed(3), number=True),
+    Column("cvar", "worst 20 %", fixed(3), number=True),
+    Column("steps_to_threshold", "steps to V₋", count, number=True),
+    Column("env_steps", "steps", count, number=True),
+    _RUN_ID,
+)
 
 
 def accounting(data: ReportData) -> doc.Section:
@@ -87,7 +101,8 @@ def accounting(data: ReportData) -> doc.Section:
         blocks += [table, _failures(data)]
     else:
         blocks += [doc.Text("Every planned run ended well."), doc.Fold("Runs per cell", [table])]
-    blocks.append(_all_runs(data))
+    said = "One row per planned run: the raw material of every table above."
+    blocks.append(runs_table(data, said, _SCORED_RUN))
     return doc.Section("accounting", "Run accounting", blocks)
 
 
@@ -101,32 +116,19 @@ def _failures(data: ReportData) -> Table:
     )
 
 
-def _all_runs(data: ReportData) -> Table:
+def runs_table(data: ReportData, caption: str, columns: Sequence[Column]) -> Table:
+    """Returns every run, in the order of setups, methods and seeds."""
     setups, labels = data.study.setups, data.declared.labels
-    return Table(
-        "runs",
-        "All runs",
-        "One row per planned run: the raw material of every table above.",
-        (
-            *_RUN,
-            Column("return", "return", number(4), number=True),
-            Column("normalised", "normalised", fixed(3), number=True),
-            Column("success", "success", percent(0), number=True),
-            Column("auc", "AUC", fixed(3), number=True),
-            Column("cvar", "worst 20 %", fixed(3), number=True),
-            Column("steps_to_threshold", "steps to V₋", count, number=True),
-            Column("env_steps", "steps", count, number=True),
-            _RUN_ID,
-        ),
-        sorted(
-            (
-                {**run, "unit": data.units.get((run["label"], run["setup"], int(run["seed"])))}
-                for run in _records(data.runs)
-            ),
-            key=lambda run: (setups.index(run["setup"]), labels.index(run["label"]), run["seed"]),
-        ),
-        folded=True,
-    )
+    rows = [
+        {
+            **run,
+            "seed": run.get("named_seed", run["seed"]),
+            "unit": data.units.get((run["label"], run["setup"], int(run["seed"]))),
+        }
+        for run in _records(data.runs.sort_values("seed"))
+    ]
+    rows.sort(key=lambda run: (setups.index(run["setup"]), labels.index(run["label"])))
+    return Table("runs", "All runs", caption, columns, rows, folded=True)
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:

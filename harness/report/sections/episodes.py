@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pandas as pd
@@ -39,13 +38,7 @@ def episodes(data: ReportData) -> doc.Section:
 
 
 def film_episodes(root: Path, study: Study, runs: pd.DataFrame) -> list[doc.Picture]:
-    """Plays the target episode of a solved and of an unsolved run of every cell.
-
-    Args:
-        root: The results folder.
-        study: The study.
-        runs: One scored row per planned run.
-    """
+    """Plays the target episode of a solved and of an unsolved run of every cell."""
     files = StudyFiles(root)
     found = []
     for setup in study.setups:
@@ -53,23 +46,19 @@ def film_episodes(root: Path, study: Study, runs: pd.DataFrame) -> list[doc.Pict
             cell = of_cell(runs, setup, label).sort_values("seed")
             cell = cell[cell["how"] == MEASURED]
             for word, solved in (("solved", 1.0), ("not solved", 0.0)):
-                for run in _with_policy(files, cell[cell["solved"] == solved]):
-                    found += _picture(root, run, f"{setup}, seed {run['seed']}: run {word}")
+                for run in cell[cell["solved"] == solved].to_dict("records"):
+                    if files.exists(f"runs/{run['run_id']}/{POLICY}"):
+                        text = f"{setup}, seed {run['seed']}: run {word}"
+                        found += _picture(root, run["run_id"], run["label"], text)
+                        break
     return found
 
 
-def _with_policy(files: StudyFiles, runs: pd.DataFrame) -> Iterator[Mapping[str, object]]:
-    for run in runs.to_dict("records"):
-        if files.exists(f"runs/{run['run_id']}/{POLICY}"):
-            yield {str(key): value for key, value in run.items()}
-            return
-
-
-def _picture(root: Path, run: Mapping[str, object], text: str) -> list[doc.Picture]:
+def _picture(root: Path, run: str, label: str, text: str) -> list[doc.Picture]:
     from PIL import Image
 
     try:
-        player = load_player(root / "runs" / str(run["run_id"]))
+        player = load_player(root / "runs" / run)
     except UserError:
         return []  # The accounting names what is wrong with it.
     shown = film(player.setup, player.setup.target_mean, player, moving=False)
@@ -79,4 +68,4 @@ def _picture(root: Path, run: Mapping[str, object], text: str) -> list[doc.Pictu
     image.quantize(64).save(out, "PNG", optimize=True)
     source = f"data:image/png;base64,{base64.b64encode(out.getvalue()).decode()}"
     ending = "success" if shown.success else "no success"
-    return [doc.Picture(str(run["label"]), f"{text}; return {shown.total:.3g}, {ending}", source)]
+    return [doc.Picture(label, f"{text}; return {shown.total:.3g}, {ending}", source)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pacebench.harness.report import document as doc
@@ -32,28 +33,18 @@ _PAPER = ("mean", "standard_error", "p_against_best", "success")
 def results(data: ReportData) -> doc.Section:
     """Returns the runs of every setup, with tables and what other papers print folded."""
     figures = [f for setup in data.study.setups if (f := _returns(data, setup)) is not None]
-    blocks: list[doc.Block] = [
-        doc.Figures(figures),
-        doc.Fold(
-            "Tables in the papers' layout, with intervals",
-            [_table(data, setup) for setup in data.study.setups],
-        ),
-        *(
-            [doc.Fold("Solved runs, and what they return", solved(data))]
-            if data.analysis.solved
-            else ()
-        ),
-        *(
-            [
-                doc.Fold(
-                    "Aggregates and performance profiles, as rliable defines them", aggregates(data)
-                )
-            ]
-            if any(estimand == "normalised" for _, _, estimand in data.analysis.scores)
-            else ()
-        ),
-        doc.Fold("Probability of improvement", [improvement(data)]),
+    tables = [_table(data, setup) for setup in data.study.setups]
+    folds: list[tuple[str, Sequence[doc.Block]]] = [
+        ("Tables in the papers' layout, with intervals", tables)
     ]
+    if data.analysis.solved:
+        folds.append(("Solved runs, and what they return", solved(data)))
+    if any(estimand == "normalised" for _, _, estimand in data.analysis.scores):
+        title = "Aggregates and performance profiles, as rliable defines them"
+        folds.append((title, aggregates(data)))
+    folds.append(("Probability of improvement", [improvement(data)]))
+    blocks: list[doc.Block] = [doc.Figures(figures)]
+    blocks += (doc.Fold(title, inside) for title, inside in folds)
     return doc.Section("results", "Scores", blocks)
 
 
@@ -71,20 +62,10 @@ def seed_plot(
     dots: Callable[[str], list[Dot]] | None = None,
     references: tuple[float, ...] = (),
 ) -> Figure | None:
-    """Draws every run of a setup as a dot, and the mean with its interval above.
+    """Draws every run of a setup as a dot, and the mean of an estimand with its interval above.
 
-    Args:
-        data: What the report is made from.
-        setup: The setup.
-        estimand: What is estimated.
-        name: Stem of the files.
-        title: Short heading.
-        caption: Two sentences at most.
-        label: What the axis measures.
-        head: What the notes at the ends of rows are.
-        note: From a row's runs to its note.
-        dots: From a method to its runs; by the estimand's own column if not given.
-        references: Values with a line.
+    `dots` gives a method's runs, where they are not those of the estimand's own column, and `note`
+    what stands at the end of a row of runs; `head` stands above that.
     """
     rows, found = [], []
     for method in data.study.labels:
@@ -110,19 +91,8 @@ def seed_plot(
     if not rows:
         return None
     axis = Axis.over([*(v for row in rows for v in row.drawn), *references], label)
-    notes = words.intervals(found) + data.unknown
-    return data.figure(
-        RowPlot(
-            name,
-            title,
-            caption + data.thinned,
-            axis,
-            rows,
-            references=references,
-            head=head,
-            notes=notes,
-        )
-    )
+    plot = RowPlot(name, title, caption + data.thinned, axis, rows, None, references, head)
+    return data.figure(replace(plot, notes=words.intervals(found) + data.unknown))
 
 
 def _returns(data: ReportData, setup: str) -> Figure | None:

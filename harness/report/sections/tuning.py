@@ -1,19 +1,27 @@
-"""What tuning tried, found and cost."""
+"""What tuning tried, found and cost, and how its searches went."""
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from scipy import stats
 
 from pacebench.harness.analysis.units import LEAST_REPLICATES
 from pacebench.harness.report import document as doc
 from pacebench.harness.report.data import ReportData
-from pacebench.harness.report.figures.tuning import SHORT, history_figure, response_figure
+from pacebench.harness.report.figure import Figure
+from pacebench.harness.report.figures.axis import Axis
+from pacebench.harness.report.figures.panels import FloatArray, Line, Panel, PanelPlot
 from pacebench.harness.report.palette import Style
 from pacebench.harness.report.tables import CELL, MINUS, Column, Table, count, counts, fixed, number
 from pacebench.harness.tuning.record import SearchRecord, TuningRecord
+
+SHORT = {"epsilon": "ε", "threshold": "V₋", "std_floor_ratio": "std floor"}
 
 
 def tuning(data: ReportData) -> doc.Section | None:
@@ -46,8 +54,8 @@ def tuning(data: ReportData) -> doc.Section | None:
         blocks.append(doc.Warned(warning, flagged))
     for setup in dict.fromkeys(search.setup for search in searches):
         here = [search for search in searches if search.setup == setup]
-        response = response_figure(data, setup, here, look)
-        blocks.append(doc.Figures([history_figure(data, setup, here, look)]))
+        response = _response_figure(data, setup, here, look)
+        blocks.append(doc.Figures([_history_figure(data, setup, here, look)]))
         if response is not None:
             blocks.append(doc.Fold(f"What was tried on {setup}", [doc.Figures([response])]))
     return doc.Section("tuning", "Tuning", blocks)
@@ -171,9 +179,7 @@ def _choices(searches: list[SearchRecord]) -> Table:
 def _paired_error(search: SearchRecord) -> float | None:
     pairs = zip(search.chosen_candidate.scores, search.own_candidate.scores, strict=True)
     differences = [a - b for a, b in pairs]
-    if len(differences) < 2:
-        return None
-    return statistics.stdev(differences) / math.sqrt(len(differences))
+    return float(stats.sem(differences)) if len(differences) > 1 else None
 
 
 def _importance(shares: Mapping[str, float]) -> str:
@@ -187,3 +193,95 @@ def _point(point: Mapping[str, object]) -> str:
 
 def _value(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _history_figure(
+    data: ReportData, setup: str, searches: Sequence[SearchRecord], look: Mapping[str, Style]
+) -> Figure:
+    """Draws every trial in its order, and the best so far, a panel per method."""
+    panels = []
+    for method, mine in _by_method(searches).items():
+        lines = []
+        for search in mine:
+            known = [(t.number + 1, t.value) for t in search.trials if t.value is not None]
+            x, y = _columns(known)
+            best = np.array(list(accumulate(y.tolist(), max)))
+            lines += [Line(x, y, "dots"), Line(x, best, steps=True)]
+        style = look[method]
+        panels.append(Panel(style.short, [style], lines))
+    most = max(len(search.trials) for search in searches)
+    plot = PanelPlot(
+        f"tuning-{setup}",
+        f"Searches on {setup}",
+        "Every trial (dots) and the best so far (lines). The best of many noisy scores is lucky as "
+        "well as good; the optimism gap in the table says by how much.",
+        Axis.over([1, most], "trial", count=3),
+        _scores(searches),
+        panels,
+    )
+    return data.figure(plot)
+
+
+def _response_figure(
+    data: ReportData, setup: str, searches: Sequence[SearchRecord], look: Mapping[str, Style]
+) -> Figure | None:
+    """Draws the scores of all trials over each searched range, a panel per method and range."""
+    y = _scores(searches)
+    panels = []
+    for method, mine in _by_method(searches).items():
+        ranges = {n: part for n, part in mine[0].space.items() if isinstance(part, Mapping)}
+        for name, part in ranges.items():
+            panels.append(_response(mine, name, part, look[method], y))
+    if not panels:
+        return None
+    plot = PanelPlot(
+        f"response-{setup}",
+        f"What was tried on {setup}",
+        "The score of every trial over one searched value, whatever the others were; rings mark "
+        "what was chosen, the dashed line the study's own value. Tuning scores choose; they are "
+        "never results.",
+        Axis.over([0, 1], "the value named above the panel"),
+        y,
+        panels,
+    )
+    return data.figure(plot)
+
+
+def _response(
+    searches: Sequence[SearchRecord], name: str, part: Mapping[str, Any], style: Style, y: Axis
+) -> Panel:
+    tried = [trial for search in searches for trial in search.trials if trial.value is not None]
+    chosen = [
+        (float(trial.point[name]), trial.value)
+        for search in searches
+        for trial in search.trials
+        if trial.number == search.chosen and trial.value is not None
+    ]
+    ends = (float(part["low"]), float(part["high"]))
+    log = bool(part.get("log"))
+    x = Axis.over(ends, name, log=log, count=3, most=1e9)
+    lines = [
+        Line(*_columns((float(t.point[name]), t.value) for t in tried), "dots"),
+        Line(*_columns(chosen), "rings"),
+    ]
+    own = searches[0].own.get(name)
+    if isinstance(own, int | float) and ends[0] <= own <= ends[1]:
+        lines.append(Line(np.array([own, own]), np.array([y.low, y.high]), "rule"))
+    return Panel(style.short, [style], lines, note=SHORT.get(name, name), axes=(x, y))
+
+
+def _scores(searches: Iterable[SearchRecord]) -> Axis:
+    values = [t.value for s in searches for t in s.trials if t.value is not None]
+    return Axis.over(values, "score (normalised)", count=3)
+
+
+def _by_method(searches: Sequence[SearchRecord]) -> dict[str, list[SearchRecord]]:
+    found: dict[str, list[SearchRecord]] = {}
+    for search in searches:
+        found.setdefault(search.method, []).append(search)
+    return found
+
+
+def _columns(pairs: Iterable[tuple[float, Any]]) -> tuple[FloatArray, FloatArray]:
+    table = np.array([(float(a), float(b)) for a, b in pairs], dtype=np.float64).reshape(-1, 2)
+    return table[:, 0], table[:, 1]

@@ -20,9 +20,9 @@ from pacebench.harness.report import tables
 from pacebench.harness.report.answer import answer, grid
 from pacebench.harness.report.data import ReportData
 from pacebench.harness.report.document import Claims, Document, Section, Warned
-from pacebench.harness.report.embedded import embedded
 from pacebench.harness.report.gather import report_data
 from pacebench.harness.report.make import write
+from pacebench.harness.report.plain import embedded
 from pacebench.harness.report.render import markdown, page
 from pacebench.harness.report.sections import behaviour, claims, closing, curves, scores
 from pacebench.harness.report.sections.closing import limitations

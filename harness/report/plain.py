@@ -1,19 +1,26 @@
-"""What the page knows of every run: behind each dot, drawn when it is asked for."""
+"""A report as JSON: every run for its page, and its first screen for indexes and comparisons."""
 
 from __future__ import annotations
 
 import json
 import math
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from pacebench.harness.report.data import ReportData, of_cell
+from pacebench.harness.report.document import Document
 from pacebench.harness.report.figures.panels import FloatArray
 from pacebench.harness.report.figures.travel import at_times
 from pacebench.harness.report.sections.curves import curve_of
+from pacebench.harness.store import provenance
+from pacebench.harness.store.ledger import now
+
+SUMMARY = "summary.json"
+VERSION = 1
 
 _TIMES = 16  # of a run's distance to the target
 _LOG_LINES = 4
@@ -44,12 +51,12 @@ def embedded(data: ReportData) -> str:
                         "seed": seed,
                         "status": str(run["status"]),
                         "solved": bool(run["solved"] >= 0.5),
-                        "return": _short(run["return"]),
-                        "success": _short(run["success"]),
-                        "steps": _short(run["steps_to_threshold"]),
+                        "return": _digits(run["return"]),
+                        "success": _digits(run["success"]),
+                        "steps": _digits(run["steps_to_threshold"]),
                         "updates": int(counts.get(seed, 0)),
-                        "curve": [_short(v) for v in curves.get(seed, ())],
-                        "far": [_short(v) for v in distance],
+                        "curve": [_digits(v) for v in curves.get(seed, ())],
+                        "far": [_digits(v) for v in distance],
                         **({} if exact else {"wasserstein": True}),
                         **({"log": logs.setdefault(lines, len(logs))} if lines else {}),
                     }
@@ -83,6 +90,44 @@ def _distances(updates: pd.DataFrame, times: FloatArray) -> dict[int, tuple[Sequ
     return found
 
 
-def _short(value: Any) -> float | None:
+def _digits(value: Any, digits: int = 4) -> float | None:
     number = float(value)
-    return float(f"{number:.4g}") if math.isfinite(number) else None
+    return float(f"{number:.{digits}g}") if math.isfinite(number) else None
+
+
+def summary(made: Document, data: ReportData) -> str:
+    """Returns question, answer, grid and scores of a report as JSON."""
+    scored = data.scored[data.scored["how"] != "unresolved"]
+    found: dict[str, Any] = {
+        "version": VERSION,
+        "study": made.title,
+        "question": made.question,
+        "answer": made.answer,
+        "facts": list(made.facts),
+        "strength": made.strength,
+        "grid": asdict(made.grid) if made.grid else None,
+        "verdicts": data.analysis.verdicts(),
+        "runs": len(data.runs),
+        "known": len(scored),
+        "date": now(),
+        "revision": provenance.code_words(provenance.provenance()),
+        "labels": list(data.study.labels),
+        "names": {label: style.name for label, style in data.styles.items()},
+        "settings": {
+            "learner": ", ".join(data.learners),
+            "environment steps per run": data.study.budget,
+            "held-out contexts": data.study.evaluation.contexts,
+            "root seed": data.study.seeds.root,
+        },
+        "scores": {
+            setup: {
+                label: [
+                    [_digits(run["return"], 6), bool(run["solved"] >= 0.5)]
+                    for run in of_cell(scored, setup, label).sort_values("seed").to_dict("records")
+                ]
+                for label in data.study.labels
+            }
+            for setup in data.study.setups
+        },
+    }
+    return json.dumps(found, ensure_ascii=False, indent=1) + "\n"
