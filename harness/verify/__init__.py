@@ -35,7 +35,7 @@ def verify(
     *,
     examples: int = 100,
     options: dict[str, Any] | None = None,
-    progress: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> list[CheckOutcome]:
     """Tries every property that the curriculum called `name` claims.
 
@@ -43,13 +43,12 @@ def verify(
         name: A registered name.
         examples: Examples per property; properties that take many updates get fewer.
         options: Options of the curriculum that differ from their defaults.
-        progress: Called with the name of each property before it is tried.
+        progress: Hears the name of each property before it is tried.
     """
     subject = Subject(curricula.get(name), options)
     outcomes = []
     for prop in claimed(subject, PROPERTIES):
-        if progress is not None:
-            progress(prop.name)
+        progress(prop.name)
         outcomes.append(attempt(prop, subject, examples))
     return outcomes
 

@@ -54,12 +54,10 @@ def bounded_memory(subject: Subject, problem: UpdateProblem) -> None:
         _practise(subject, c, problem, i)
         if i + 1 in (FILLED, 2 * FILLED):
             sizes.append(len(json.dumps(c.state_dict())))
+    before, after = sizes
+    said = f"its state has {before} characters after {FILLED} updates, {after} after as many again"
     # Numbers have more or fewer digits.
-    require(
-        sizes[1] <= 1.1 * sizes[0] + 100,
-        f"its state has {sizes[0]} characters after {FILLED} updates, and {sizes[1]} after as many "
-        "again",
-    )
+    require(after <= 1.1 * before + 100, said)
 
 
 @promise("reaches-target", claimed=lambda c: c.reaches_target is not None, examples=_small, cost=30)

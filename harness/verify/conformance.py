@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from pacebench.harness.verify.suite import CheckOutcome, Violation
+from pacebench.harness.verify.suite import CheckOutcome, Violation, sentence
 
 S = TypeVar("S")
 
@@ -28,10 +28,8 @@ def requirement(
     """Returns a decorator that adds a check to `found`; its docstring states the requirement."""
 
     def add(check: Callable[[S], None]) -> Requirement[S]:
-        sentence = (check.__doc__ or name).partition("\n")[0].removesuffix(".")
-        made = Requirement(name, sentence[0].lower() + sentence[1:], check, applies)
-        found.append(made)
-        return made
+        found.append(Requirement(name, sentence(check), check, applies))
+        return found[-1]
 
     return add
 
@@ -50,22 +48,21 @@ def outcome(asked: Requirement[S], subject: S) -> CheckOutcome:
 
 
 def outcomes(
-    asked: Sequence[Requirement[S]], subject: S, progress: Callable[[str], None] | None = None
+    asked: Sequence[Requirement[S]], subject: S, progress: Callable[[str], None] = lambda _: None
 ) -> list[CheckOutcome]:
-    """Tries every requirement that applies."""
+    """Tries every requirement that applies; `progress` hears the name of each before."""
     found = []
     for one in asked:
         if one.applies(subject):
-            if progress is not None:
-                progress(one.name)
+            progress(one.name)
             found.append(outcome(one, subject))
     return found
 
 
-def refused(call: Callable[[], object], words: str, kind: type[Exception]) -> None:
+def refused(kind: type[Exception], words: str, call: Callable[..., object], *given: object) -> None:
     """Raises a `Violation` unless the call is refused with these words."""
     try:
-        call()
+        call(*given)
     except kind as error:
         if words not in str(error):
             raise Violation(f"refused with {str(error)!r} instead of {words!r}") from None

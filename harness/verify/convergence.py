@@ -83,9 +83,8 @@ def never_diverges(subject: Subject, problem: UpdateProblem) -> None:
         require((np.asarray(getattr(c, "theta", 1.0)) > 0).all(), "θ is not positive")
     spent = oracle.kl(Normal.of(c.distribution), start)
     allowed = _reach(subject.capabilities, problem, updates)
-    require(
-        spent <= allowed, f"KL to the start is {spent:.6g}, and the budget allows {allowed:.6g}"
-    )
+    said = f"KL to the start is {spent:.6g}, and the budget allows {allowed:.6g}"
+    require(spent <= allowed, said)
 
 
 def _reach(claims: Capabilities, problem: UpdateProblem, updates: int) -> float:

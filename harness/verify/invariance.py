@@ -83,10 +83,8 @@ def _agree(subject: Subject, problem: UpdateProblem, other: Normal, what: str) -
     plain = subject.update(problem)
     apart = max(oracle.kl(plain.new, other), oracle.kl(other, plain.new))
     tolerance = max(ROUNDING, subject.capabilities.solver_tolerance)
-    require(
-        apart <= tolerance * problem.epsilon + 1e-11,
-        f"{what} changes the result by {apart:.3g} nats at ε = {problem.epsilon}",
-    )
+    said = f"{what} changes the result by {apart:.3g} nats at ε = {problem.epsilon}"
+    require(apart <= tolerance * problem.epsilon + 1e-11, said)
     return plain.case
 
 

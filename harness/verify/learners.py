@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -81,15 +81,11 @@ LEARNER_REQUIREMENTS: list[Requirement[LearnerSubject]] = []
 
 
 def verify_learner(
-    name: str, params: dict[str, Any] | None = None, progress: Callable[[str], None] | None = None
+    name: str,
+    params: dict[str, Any] | None = None,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> list[CheckOutcome]:
-    """Tries everything that a learner must do.
-
-    Args:
-        name: A registered name.
-        params: Parameters that make its training short; its defaults may take minutes.
-        progress: Called with the name of each requirement before it is tried.
-    """
+    """Tries everything that a learner must do, with parameters that make its training short."""
     learners.get(name)
     return outcomes(LEARNER_REQUIREMENTS, LearnerSubject(name, params or {}), progress)
 
@@ -97,16 +93,11 @@ def verify_learner(
 def fingerprint(result: RunResult) -> str:
     """Returns a hash of everything in a record but the clocks and the machine."""
     clocks = ("seconds", "seconds_recording")
-    updates = {name: column for name, column in result.updates.items() if name not in clocks}
-    said: dict[str, Any] = {
-        "seed": result.seed.model_dump(mode="json"),
-        "status": result.status,
-        "reason": result.reason,
-        "steps": result.env_steps,
-        "evaluations": result.evaluations,
-        "updates": updates,
-        "diagnostics": result.diagnostics,
-    }
+    said: list[Any] = [
+        *(result.seed.model_dump(mode="json"), result.status, result.reason, result.env_steps),
+        {name: column for name, column in result.updates.items() if name not in clocks},
+        *(result.evaluations, result.diagnostics),
+    ]
     digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode())
     for name, array in sorted(result.policy.items()):
         digest.update(name.encode() + array.tobytes())
@@ -159,8 +150,7 @@ def run_in_pieces(cell: Cell, seeds: list[RunSeed], pieces: list[int]) -> Interr
     return hooks
 
 
-def _must(name: str) -> Callable[[Callable[[LearnerSubject], None]], Requirement[LearnerSubject]]:
-    return requirement(name, LEARNER_REQUIREMENTS)
+_must = partial(requirement, found=LEARNER_REQUIREMENTS)
 
 
 @_must("description")
@@ -173,7 +163,7 @@ def describes_itself(subject: LearnerSubject) -> None:
         require(params.gamma == envs.setup(setup).gamma, f"γ is not that of {setup}")
         sizes = kind.rollout_steps(params) >= kind.copies(params) >= 1
         require(sizes, "a rollout is shorter than one step of all copies")
-    refused(lambda: kind.Params.model_validate({"no_such": 1}), "no_such", ValueError)
+    refused(ValueError, "no_such", kind.Params.model_validate, {"no_such": 1})
 
 
 @_must("records")
@@ -234,10 +224,10 @@ def critic_where_there_is_one(subject: LearnerSubject) -> None:
     hidden = subject.cell(subject.hidden, value_signal="return").model_copy(
         update={"schedule": subject.cell(value_signal="critic").schedule}
     )
-    refused(lambda: train(hidden, SEEDS[:1]), "hides it", UserError)
+    refused(UserError, "hides it", train, hidden, SEEDS[:1])
     cell = subject.cell(value_signal="critic")
     if not subject.kind.capabilities.critic:
-        refused(lambda: train(cell, SEEDS[:1]), "no critic", UserError)
+        refused(UserError, "no critic", train, cell, SEEDS[:1])
         return
     (result,) = train(cell, SEEDS[:1])
     finite = np.isfinite(result.updates["mean_value"]).all()

@@ -32,15 +32,9 @@ def best_in_ball(
         {"type": "ineq", "fun": lambda y: 1.0 - y @ y, "jac": lambda y: -2.0 * y}
     ]
     alpha, beta = value if value is not None else (0.0, np.zeros(size))
-    scale = max(alpha, float(np.linalg.norm(beta)))
-    if value is not None and scale > 0.0:
-        constraints.append(
-            {
-                "type": "ineq",
-                "fun": lambda y: (alpha + beta @ y) / scale,
-                "jac": lambda y: beta / scale,
-            }
-        )
+    if scale := max(alpha, float(np.linalg.norm(beta))):
+        linear = {"fun": lambda y: (alpha + beta @ y) / scale, "jac": lambda y: beta / scale}
+        constraints.append({"type": "ineq", **linear})
     downhill = -objective(np.zeros(size))[1]
     unit = float(np.linalg.norm(downhill)) or 1.0
 
@@ -122,13 +116,8 @@ _WIDE: dict[str, Any] = {
 def block_optimal(subject: Subject, problem: UpdateProblem) -> str:
     """No feasible step that an independent solver finds is better, block by block."""
     update = subject.update(problem)
-    w, converges, epsilon, rng = (
-        _Whitened.of(update),
-        update.converges,
-        problem.epsilon,
-        problem.rng(9),
-    )
-    slack = update.statistics.slack
+    w, converges, epsilon = _Whitened.of(update), update.converges, problem.epsilon
+    slack, rng = update.statistics.slack, problem.rng(9)
     bound = slack if converges else None
     goal = _distance(w.gap) if converges else _linear(-w.u)
     _compare(goal, w.mean_step, bound, w.u, math.sqrt(2 * epsilon), rng, "μ")
@@ -154,14 +143,8 @@ def _compare(
 ) -> None:
     """Requires that a step keeps its constraints and that no step in the ball is better.
 
-    Args:
-        objective: What the step minimises.
-        step: The step taken, ‖step‖ ≤ radius.
-        slack: The slack a of the value constraint a + slope·step ≥ 0, None where there is none.
-        slope: The gradient of the value.
-        radius: The length that the budget allows.
-        rng: For the starting points of the independent solver.
-        what: What messages call the step.
+    They are ‖step‖ ≤ radius, which the budget allows, and slack + slope·step ≥ 0 unless there is no
+    slack: the constraint on the value, whose gradient is the slope.
     """
 
     def scaled(y: Array) -> tuple[float, Array]:

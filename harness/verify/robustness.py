@@ -18,15 +18,8 @@ from pacebench.harness.verify.problems import Subject, UpdateProblem
 from pacebench.harness.verify.suite import Violation, promise, require
 
 TRAPS = (
-    "one sample",
-    "equal values",
-    "zero values",
-    "equal contexts",
-    "mirrored contexts",
-    "at the target",
-    "tiny theta",
-    "huge theta",
-    "nothing",
+    *("one sample", "equal values", "zero values", "equal contexts", "mirrored contexts"),
+    *("at the target", "tiny theta", "huge theta", "nothing"),
 )
 
 

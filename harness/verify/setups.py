@@ -12,6 +12,7 @@ import random
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,14 +38,14 @@ _N = 5
 
 
 def verify_setup(
-    name: str | envs.Setup, progress: Callable[[str], None] | None = None
+    name: str | envs.Setup, progress: Callable[[str], None] = lambda _: None
 ) -> list[CheckOutcome]:
     """Tries everything that a setup must hold to."""
     return outcomes(SETUP_REQUIREMENTS, envs.setup(name), progress)
 
 
-def _must(name: str) -> Callable[[Callable[[envs.Setup], None]], Requirement[envs.Setup]]:
-    return requirement(name, SETUP_REQUIREMENTS)
+_must = partial(requirement, found=SETUP_REQUIREMENTS)
+_refused = partial(refused, envs.SetupError)
 
 
 @_must("gymnasium")
@@ -62,11 +63,8 @@ def determinism(setup: envs.Setup) -> None:
     contexts, actions = contexts_of(setup, 4, 1), random_actions(setup, 100, 1, 2)[:, 0]
     before = np.random.get_state()[1].copy(), random.getstate()  # type: ignore[index]  # noqa: NPY002
     for seed in (5, 0):
-        once = play_single(setup, seed, contexts, actions)
-        require(
-            once.same_as(play_single(setup, seed, contexts, actions)),
-            f"seed {seed} gave two different trajectories",
-        )
+        once, again = (play_single(setup, seed, contexts, actions) for _ in range(2))
+        require(once.same_as(again), f"seed {seed} gave two different trajectories")
     after = np.random.get_state()[1], random.getstate()  # type: ignore[index]  # noqa: NPY002
     same = np.array_equal(before[0], after[0]) and before[1] == after[1]
     require(same, "a global random state was used")
@@ -112,10 +110,8 @@ def context_acts(setup: envs.Setup) -> None:
     hidden = replace(setup, visible=False)
     bases = [*contexts_of(setup, 2, 0, "target"), *contexts_of(setup, 2, 0)]
     for dimension, label in enumerate(setup.context_names):
-        require(
-            any(_tells(hidden, base, dimension) for base in bases),
-            f"{label} changes nothing between its bounds",
-        )
+        tells = any(_tells(hidden, base, dimension) for base in bases)
+        require(tells, f"{label} changes nothing between its bounds")
 
 
 def _tells(setup: envs.Setup, base: Floats, dimension: int) -> bool:
@@ -170,10 +166,8 @@ def clipping(setup: envs.Setup) -> None:
     outside, inside = np.add(setup.upper, width), np.array(setup.upper)
     actions = random_actions(setup, 30, 1, 4)[:, 0]
     _, info = envs.make(setup).reset(seed=1, options={"context": outside})
-    recorded = np.array_equal(info["context"], outside)
-    require(
-        recorded and np.array_equal(info["clipped_context"], inside), "contexts are not recorded"
-    )
+    found = info["context"], info["clipped_context"]
+    require(np.array_equal(found, (outside, inside)), "contexts are not recorded")
     far, near = (play_single(setup, 1, c[None], actions) for c in (outside, inside))
     require(far.same_as(near, but_for_contexts=True), "a context beyond its bounds acts")
 
@@ -222,13 +216,11 @@ def actions_are_checked(setup: envs.Setup) -> None:
     else:
         bad[1, 0], words = np.nan, "actions of copies 1 are not finite"
         beyond, within = (np.tile(space.high * by, (10, 1)) for by in (3, 1))
-        same = play_single(setup, 1, contexts, beyond).same_as(
-            play_single(setup, 1, contexts, within)
-        )
-        require(same, "actions beyond the box are not clipped to it")
+        far, near = (play_single(setup, 1, contexts, given) for given in (beyond, within))
+        require(far.same_as(near), "actions beyond the box are not clipped to it")
     for given in steps:
-        refused(lambda: batch.step(bad), words, envs.SetupError)
-        refused(lambda given=given: batch.step(given[:1]), "must have shape", envs.SetupError)  # type: ignore[misc]
+        _refused(words, batch.step, bad)
+        _refused("must have shape", batch.step, given[:1])
         same = np.array_equal(batch.step(given)[0], undisturbed.step(given)[0])
         require(same, "a refused action changed something")
         if batch._waiting.any() or undisturbed._waiting.any():
@@ -241,17 +233,13 @@ def contexts_are_checked(setup: envs.Setup) -> None:
     batch, d = envs.make_batch(setup, 2, 0), setup.dim
     good = contexts_of(setup, 1, 0)[0]
     for bad in (np.nan, np.inf):
-        context = good.copy()
-        context[-1] = bad
-        rows = np.array([good, context])
-        refused(lambda rows=rows: batch.reset(rows), "not finite", envs.SetupError)  # type: ignore[misc]
+        _refused("not finite", batch.reset, np.array([good, [*good[:-1], bad]]))
     for wrong in (np.zeros((2, d + 1)), np.zeros((1, d)), np.zeros(d), 0.0):
-        refused(lambda wrong=wrong: batch.reset(wrong), "must have shape", envs.SetupError)  # type: ignore[misc]
-    refused(lambda: batch.reset([["a"] * d] * 2), "must be numbers", envs.SetupError)
-    refused(batch.reset, "reset needs contexts", envs.SetupError)
-    env = envs.make(setup)
-    options = {"contxt": good}
-    refused(lambda: env.reset(seed=0, options=options), "unknown reset option", envs.SetupError)
+        _refused("must have shape", batch.reset, wrong)
+    _refused("must be numbers", batch.reset, [["a"] * d] * 2)
+    _refused("reset needs contexts", batch.reset)
+    unknown = partial(envs.make(setup).reset, seed=0, options={"contxt": good})
+    _refused("unknown reset option", unknown)
 
 
 @_must("order-of-calls")
@@ -259,18 +247,17 @@ def order_of_calls(setup: envs.Setup) -> None:
     """Steps before a reset or after an end are refused; some copies can be reset alone."""
     task = shortened(setup, 1)
     batch, actions = envs.make_batch(task, 3, 0), random_actions(setup, 1, 3, 0)[0]
-    refused(lambda: batch.step(actions), "copies 0, 1, 2 must be reset", envs.SetupError)
+    _refused("copies 0, 1, 2 must be reset", batch.step, actions)
     contexts = contexts_of(setup, 3, 0)
     batch.reset(contexts)
     batch.step(actions)
     batch.reset(contexts[[2, 0]], indices=[2, 0])
-    refused(lambda: batch.step(actions), "copies 1 must be reset", envs.SetupError)
+    _refused("copies 1 must be reset", batch.step, actions)
     batch.reset(contexts[[1]], indices=[1])
     *_, info = batch.step(actions)
     require(np.array_equal(info["context"], contexts), "contexts are given to other copies")
     for wrong in ([3], [-1], [0, 0], [0.5], [[0]]):
-        reset = lambda wrong=wrong: batch.reset(contexts[:1], indices=wrong)  # noqa: E731
-        refused(reset, "indices", envs.SetupError)
+        _refused("indices", batch.reset, contexts[:1], wrong)
 
 
 @_must("context-source")
@@ -338,20 +325,18 @@ def dismissal(setup: envs.Setup) -> None:
             return
         if step == 4 and part.dismiss(np.array([1, 2, 3, 5])):
             left = np.array([0, 4])
-        elif step == 4:
-            left = np.arange(6)
 
 
 @_must("spaces-apart")
 def spaces_apart(setup: envs.Setup) -> None:
     """Seeding the spaces of one environment leaves those of others alone."""
-    one, other = envs.make(setup), envs.make(setup)
-    other.action_space.seed(1)
-    expected = other.action_space.sample()
-    other.action_space.seed(1)
-    one.action_space.seed(2)
-    one.action_space.sample()
-    require(np.array_equal(other.action_space.sample(), expected), "two instances share a space")
+    one, other = envs.make(setup).action_space, envs.make(setup).action_space
+    other.seed(1)
+    expected = other.sample()
+    other.seed(1)
+    one.seed(2)
+    one.sample()
+    require(np.array_equal(other.sample(), expected), "two instances share a space")
 
 
 @_must("ends")
@@ -425,8 +410,8 @@ def policies_act(setup: envs.Setup) -> None:
                 low, high = batch.action_space.low, batch.action_space.high
                 inside = bool(((action >= low - 1e-12) & (action <= high + 1e-12)).all())
             require(inside, f"{policy} acts outside of {batch.action_space}: {action}")
-    refused(lambda: batch.actions("rndom"), "no policy is called", envs.SetupError)
-    refused(lambda: batch.actions("random"), "needs a generator", envs.SetupError)
+    _refused("no policy is called", batch.actions, "rndom")
+    _refused("needs a generator", batch.actions, "random")
 
 
 @requirement("anchors", SETUP_REQUIREMENTS, lambda setup: setup.anchors is not None)
@@ -435,13 +420,10 @@ def anchors_in_order(setup: envs.Setup) -> None:
     assert setup.anchors is not None
     low, high = setup.anchors.baseline, setup.anchors.reference
     apart = high.mean_return - low.mean_return
-    require(
-        apart > 10 * max(high.return_se or 0.0, low.return_se or 0.0),
-        f"baseline {low.mean_return:g} and reference {high.mean_return:g} are too near",
-    )
+    error = max(high.return_se or 0.0, low.return_se or 0.0)
+    said = f"baseline {low.mean_return:g} and reference {high.mean_return:g} are too near"
+    require(apart > 10 * error, said)
     if high.discounted_return is not None:
         # A threshold that the reference does not reach would hold every curriculum back.
-        require(
-            high.discounted_return > setup.threshold,
-            f"the reference reaches {high.discounted_return:g}, V₋ is {setup.threshold:g}",
-        )
+        said = f"the reference reaches {high.discounted_return:g}, V₋ is {setup.threshold:g}"
+        require(high.discounted_return > setup.threshold, said)

@@ -26,6 +26,12 @@ def require(condition: object, message: str) -> None:
         raise Violation(message)
 
 
+def sentence(check: Callable[..., object]) -> str:
+    """Returns the first line of a check's docstring, as it stands in a table."""
+    said = (check.__doc__ or check.__name__).partition("\n")[0].removesuffix(".")
+    return said[0].lower() + said[1:]
+
+
 @dataclass(frozen=True)
 class Property:
     """One thing that a curriculum may promise."""
@@ -50,13 +56,7 @@ def promise(
 
     Unless told otherwise, every curriculum promises it, and it is tried on all update problems.
     """
-
-    def add(check: Check) -> Property:
-        sentence = (check.__doc__ or name).partition("\n")[0].removesuffix(".")
-        doc = sentence[0].lower() + sentence[1:]
-        return Property(name, doc, check, claimed, examples, cost)
-
-    return add
+    return lambda check: Property(name, sentence(check), check, claimed, examples, cost)
 
 
 @dataclass
@@ -85,15 +85,10 @@ def claimed(subject: Subject, properties: list[Property]) -> list[Property]:
 def attempt(
     prop: Property, subject: Subject, examples: int, *, shrink: bool = True
 ) -> CheckOutcome:
-    """Searches for a counterexample and shrinks what it finds.
+    """Searches for a counterexample, and for the smallest unless told not to shrink.
 
-    The search is derandomised: the same curriculum gets the same verdict each time.
-
-    Args:
-        prop: The property.
-        subject: The curriculum.
-        examples: How many examples to try, divided by the property's cost.
-        shrink: Whether to look for the smallest counterexample or to stop at the first.
+    As many `examples` are tried, divided by the property's cost. The search is derandomised: the
+    same curriculum gets the same verdict each time.
     """
     outcome = CheckOutcome(prop.name, prop.doc)
 

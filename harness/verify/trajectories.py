@@ -98,14 +98,7 @@ def play_batch(
             flags = bool(terminated[i]), bool(truncated[i]), bool(info["success"][i]) and over
             trajectory.obs.append(obs[i])
             trajectory.final_obs.append(info["final_obs"][i])
-            trajectory.steps.append(
-                (
-                    float(reward[i]),
-                    *flags,
-                    int(info["elapsed"][i]),
-                    *info["context"][i],
-                    *info["clipped_context"][i],
-                )
-            )
+            said = float(reward[i]), *flags, int(info["elapsed"][i])
+            trajectory.steps.append((*said, *info["context"][i], *info["clipped_context"][i]))
     batch.close()
     return trajectories

@@ -33,10 +33,8 @@ def keeps_budget(subject: Subject, problem: UpdateProblem) -> str:
 
 
 def _within(spent: float, budget: float, what: str) -> None:
-    require(
-        spent <= budget * (1.0 + TOLERANCE) + 1e-12,
-        f"{what} spends {spent:.9g} nats of {budget:.9g}",
-    )
+    said = f"{what} spends {spent:.9g} nats of {budget:.9g}"
+    require(spent <= budget * (1.0 + TOLERANCE) + 1e-12, said)
 
 
 @promise(
@@ -65,8 +63,6 @@ def keeps_value(subject: Subject, problem: UpdateProblem) -> str | None:
             after = {"the joint step": mean_value + by_mean + by_theta}
     unit = float(np.abs(problem.values).max()) + abs(problem.threshold)
     for what, value in after.items():
-        require(
-            value >= problem.threshold - TOLERANCE * unit,
-            f"after {what} the value is {value:.9g}, below V₋ = {problem.threshold:.9g}",
-        )
+        said = f"after {what} the value is {value:.9g}, below V₋ = {problem.threshold:.9g}"
+        require(value >= problem.threshold - TOLERANCE * unit, said)
     return u.record.case
