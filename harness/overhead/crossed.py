@@ -42,25 +42,15 @@ def geometric_mean(values: Floats) -> MeanInterval:
 
 
 def seconds(times: Floats) -> MeanInterval:
-    """Returns the geometric mean time per update, for other instances of the workload.
-
-    Args:
-        times: Seconds (instances, blocks).
-
-    Raises:
-        UserError: There are too few blocks or times that are not positive.
-    """
+    """Returns the geometric mean time per update, for other instances; as `per_update`."""
     found = per_update(times, np.ones_like(times))
     return MeanInterval(estimate=found.estimate, low=found.low, high=found.high)
 
 
 def per_update(a: Floats, b: Floats, floor: float = 1.0) -> Ratio:
-    """Returns the geometric mean over updates of time(a)/time(b).
+    """Returns the geometric mean over updates of time(a)/time(b), both (instances, blocks).
 
-    Args:
-        a: Seconds (instances, blocks).
-        b: Seconds of the same instances in the same blocks.
-        floor: The noise floor as a factor.
+    The floor is the noise floor, as a factor.
 
     Raises:
         UserError: The matrices do not fit, have too few blocks, or a time is not positive.
@@ -89,13 +79,10 @@ def total(a: Floats, b: Floats, floor: float = 1.0) -> Ratio:
 
 
 def _ratio(log: float, without: Callable[[int], Floats], effects: Floats, floor: float) -> Ratio:
-    """Returns a ratio with both intervals.
+    """Returns the ratio of a logarithm with both intervals.
 
-    Args:
-        log: Its logarithm.
-        without: Gives the logarithms without each instance (axis 1) or each block (axis 0).
-        effects: What each entry contributes to the logarithm, up to a constant.
-        floor: The noise floor.
+    `without` gives the logarithms without each instance (axis 1) or each block (axis 0), `effects`
+    is what each entry contributes to the logarithm, up to a constant.
     """
     instances, blocks = effects.shape
     rest = effects - effects.mean(axis=0) - effects.mean(axis=1, keepdims=True) + effects.mean()

@@ -5,12 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from pacebench.harness.overhead.findings import (
-    MachineState,
-    OverheadSummary,
-    load_summary,
-    write_summary,
-)
+from pacebench.harness.overhead import findings
 from pacebench.harness.overhead.replay import Hear, measure_cells
 from pacebench.harness.overhead.settings import Settings
 from pacebench.harness.overhead.streams import RECORDED_SETUPS, RECORDING_STEPS, record, save_stream
@@ -22,15 +17,11 @@ from pacebench.harness.store.provenance import provenance
 
 def measure(
     folder: Path, settings: Settings, hear: Hear, *, training: bool = True
-) -> OverheadSummary:
+) -> findings.OverheadSummary:
     """Measures what is missing in `folder`, writes the findings and returns them.
 
-    Args:
-        folder: The results folder; a cell, block or run that is there already is kept.
-        settings: What to measure.
-        hear: Hears of progress.
-        training: Whether to train, for the shares of training time and for recorded streams where
-            they are missing.
+    A cell, block or run that is there already is kept. Unless told not to, it trains, for the
+    shares of training time and for recorded streams where they are missing.
     """
     streams = make_folder(make_folder(folder) / "streams")
     for i, setup in enumerate(RECORDED_SETUPS if training else (), 1):
@@ -45,7 +36,7 @@ def measure(
         write_atomic(machine, json.dumps(provenance(), indent=1).encode())
     cells = measure_cells(folder, settings, hear)
     trained = measure_training(folder, settings, hear) if training else None
-    state = MachineState.model_validate_json(machine.read_bytes())
-    write_summary(folder, summarise(cells, trained, settings, state))
+    state = findings.MachineState.model_validate_json(machine.read_bytes())
+    findings.write_summary(folder, summarise(cells, trained, settings, state))
     # As written, so that what is shown now and later is the same to the last digit.
-    return load_summary(folder)
+    return findings.load_summary(folder)

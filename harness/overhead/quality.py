@@ -118,11 +118,8 @@ def judge_answers(answers: Mapping[str, Answer], problem: str) -> pd.DataFrame:
 def judge_all(cells: Mapping[str, Mapping[int, Mapping[str, Answer]]]) -> pd.DataFrame:
     """Returns every answer of every self-paced method, judged in its own problem.
 
-    Args:
-        cells: The answers by cell, instance and method.
-
-    Returns:
-        The rows of `judge_answers` with the columns `cell` and `method`.
+    They come by cell, instance and method; the rows are those of `judge_answers` with the columns
+    `cell` and `method`.
     """
     rows = [
         judge_answers(answers, problem).assign(cell=cell)
@@ -135,8 +132,10 @@ def judge_all(cells: Mapping[str, Mapping[int, Mapping[str, Answer]]]) -> pd.Dat
     return table[table["problem"] == own]
 
 
-def pool_quality(judged: pd.DataFrame) -> QualityFinding:
-    """Returns the quality of one method over several instances."""
+def pool_quality(judged: pd.DataFrame) -> QualityFinding | None:
+    """Returns the quality of one method over several instances; None where there are none."""
+    if judged.empty:
+        return None
     converging = judged[judged["converging"]]
     return QualityFinding(
         problem=judged["problem"].iloc[0],

@@ -64,14 +64,11 @@ def _in_fresh_process(
     Raises:
         UserError: It did not return.
     """
+    given = {"folder": str(folder), "settings": settings.model_dump(mode="json"), **arguments}
     call = Call(
         root=str(folder),
         function=f"{function.__module__}:{function.__name__}",
-        arguments={
-            "folder": str(folder),
-            "settings": settings.model_dump(mode="json"),
-            **arguments,
-        },
+        arguments=given,
         limits=Limits(memory=psutil.virtual_memory().total // 2, seconds=_HANGING_SECONDS),
     )
     outcome = complete(call)
@@ -106,12 +103,10 @@ def probe_here(folder: str, settings: Mapping[str, Any]) -> None:
             continue
         instances = [cell.stream.build(i) for i in cell.stream.indices[:_PROBED]]
         for name in given.curricula:
-            smaller = _over_at(name, cell, cells)
-            cell.probes[name] = (
-                Probe(over=smaller, attempted=False)
-                if smaller is not None
-                else _probe(name, instances, given.limit)
-            )
+            if smaller := _over_at(name, cell, cells):
+                cell.probes[name] = Probe(over=smaller, attempted=False)
+            else:
+                cell.probes[name] = _probe(name, instances, given.limit)
         save_cell(Path(folder), cell)
 
 

@@ -74,12 +74,10 @@ class Settings(Frozen):
 
 
 def make_settings(names: tuple[str, ...] | None, *, quick: bool, **given: object) -> Settings:
-    """Returns the settings of the command.
+    """Returns the settings of the command: of all curricula unless some are named.
 
-    Args:
-        names: The curricula to time; if None, all.
-        quick: A small grid and short training runs, for a look within minutes.
-        given: Further settings; what is None keeps its default.
+    `quick` asks for a small grid and short training runs, for a look within minutes; further
+    settings that are None keep their default.
     """
     names = tuple(curricula.names()) if names is None else names
     for name in names:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 import numpy as np
@@ -12,6 +12,7 @@ from scipy import stats
 from pacebench.harness.overhead import findings, scaling
 from pacebench.harness.overhead.cells import CellRecord
 from pacebench.harness.overhead.crossed import per_update, seconds, total
+from pacebench.harness.overhead.instances import Floats
 from pacebench.harness.overhead.quality import judge_all, pool_quality
 from pacebench.harness.overhead.settings import REFERENCE, SLOWED, TWIN, Settings
 from pacebench.harness.overhead.timing import Clock
@@ -45,7 +46,7 @@ def summarise(
         quality={
             name: quality
             for name in settings.curricula
-            if (quality := _quality(judged[judged["method"] == name])) is not None
+            if (quality := pool_quality(judged[judged["method"] == name])) is not None
         },
         training=training,
     )
@@ -69,27 +70,25 @@ def choose_clock(cells: Iterable[CellRecord]) -> tuple[MainClock, float]:
     return ("cpu" if waiting > _BUSY else "wall"), waiting
 
 
-def _quality(judged: pd.DataFrame) -> findings.QualityFinding | None:
-    return None if judged.empty else pool_quality(judged)
-
-
 def _summarise_cell(
     cell: CellRecord, judged: pd.DataFrame, settings: Settings, main: MainClock
 ) -> findings.CellFinding:
-    blocks = settings.blocks
-    reference = cell.times(REFERENCE, main, blocks)
-    twin = per_update(cell.times(TWIN, main, blocks), reference)
+    def times(label: str, clock: Clock = main) -> Floats:
+        return cell.times(label, clock, settings.blocks)
+
+    reference = times(REFERENCE)
+    twin = per_update(times(TWIN), reference)
     floor = max(1.0 / twin.low, twin.high)
     mine = judged[judged["cell"] == cell.stream.name]
-    methods = {
-        name: _untimed(cell, name)
-        or _timed(cell, name, _quality(mine[mine["method"] == name]), floor, blocks, main)
-        for name in settings.curricula
-    }
-    pairs = {}
+    methods: dict[str, findings.TimedMethod | findings.UntimedMethod] = {}
+    for name in settings.curricula:
+        quality = pool_quality(mine[mine["method"] == name])
+        methods[name] = _untimed(cell, name) or _timed(times, name, quality, floor, main)
+    pairs, (a, b) = {}, SAME_PROBLEM
     if all(isinstance(methods.get(name), findings.TimedMethod) for name in SAME_PROBLEM):
-        a, b = (cell.times(name, main, blocks) for name in SAME_PROBLEM)
-        pairs["/".join(SAME_PROBLEM)] = per_update(a, b, floor)
+        pairs["/".join(SAME_PROBLEM)] = per_update(times(a), times(b), floor)
+    blocks = cell.blocks.values()
+    load = round(float(np.mean([block.load for block in blocks])), 2)
     return findings.CellFinding(
         name=cell.stream.name,
         kind=cell.stream.kind,
@@ -98,10 +97,10 @@ def _summarise_cell(
         stream=cell.stream.fingerprint,
         floor=floor,
         twin=twin,
-        slowed=per_update(cell.times(SLOWED, main, blocks), reference, floor),
+        slowed=per_update(times(SLOWED), reference, floor),
         methods=methods,
         pairs=pairs,
-        machine=_disturbance(cell),
+        machine=findings.Disturbance(load=load, steal=max(block.steal for block in blocks)),
     )
 
 
@@ -120,19 +119,18 @@ def _untimed(cell: CellRecord, name: str) -> findings.UntimedMethod | None:
 
 
 def _timed(
-    cell: CellRecord,
+    times: Callable[[str, Clock], Floats],
     name: str,
     quality: findings.QualityFinding | None,
     floor: float,
-    blocks: int,
     main: MainClock,
 ) -> findings.TimedMethod:
     clocks: tuple[Clock, ...] = ("wall", "cpu", "step")
-    taken = {clock: seconds(cell.times(name, clock, blocks)) for clock in clocks}
+    taken = {clock: seconds(times(name, clock)) for clock in clocks}
     ratios = {}
     if name != REFERENCE:
-        whole = cell.times(name, main, blocks), cell.times(REFERENCE, main, blocks)
-        own = cell.times(name, "step", blocks), cell.times(REFERENCE, "step", blocks)
+        whole = times(name, main), times(REFERENCE, main)
+        own = times(name, "step"), times(REFERENCE, "step")
         ratios = {
             "ratio": per_update(*whole, floor),
             "total": total(*whole, floor),
@@ -143,7 +141,7 @@ def _timed(
         **taken,
         **ratios,
         time=taken[main],
-        mean_time=float(cell.times(name, main, blocks).mean()),
+        mean_time=float(times(name, main).mean()),
         quality=quality,
     )
 
@@ -177,10 +175,3 @@ def _summarise_scaling(
         if fit is not None:
             found[name] = fit
     return found
-
-
-def _disturbance(cell: CellRecord) -> findings.Disturbance:
-    """Returns the mean load and the largest stolen share of a cell's blocks."""
-    blocks = cell.blocks.values()
-    load = float(np.mean([block.load for block in blocks]))
-    return findings.Disturbance(load=round(load, 2), steal=max(block.steal for block in blocks))

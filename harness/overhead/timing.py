@@ -95,10 +95,9 @@ class Replay:
     def run(self, *, warm: bool) -> Floats:
         """Makes one pass; returns the seconds by all clocks, (instances, 3).
 
-        Args:
-            warm: Make untimed updates first. What ran before has filled the caches with its own,
-                and a quick update would be charged for that, the more the fewer instances a pass
-                has; its time would depend on the company it is measured in.
+        A warm one begins with untimed updates. What ran before has filled the caches with its own,
+        and a quick update would be charged for that, the more the fewer instances a pass has; its
+        time would depend on the company it is measured in.
         """
         if warm:
             for n in range(WARM):
@@ -132,11 +131,8 @@ def time_block(
 ) -> dict[str, BlockTimes]:
     """Times every contestant of one block, warmed up already, in the present process.
 
-    Args:
-        replays: By label.
-        passes: How many passes each makes in either half.
-        rng: Decides the order.
-        quick: Labels whose passes begin with untimed updates.
+    Each makes its `passes` in either half, in an order that `rng` decides; those of `quick` labels
+    begin with untimed updates.
     """
     taken: dict[str, list[Floats]] = {label: [] for label in replays}
     with _no_collection():
