@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+import psutil
 
 from pacebench.harness.analysis.deviations import noted
 from pacebench.harness.analysis.freeze import analysis_code
@@ -22,6 +25,7 @@ from pacebench.harness.report.sections.order import document
 from pacebench.harness.store.files import StorageError, make_folder, storage, write_atomic
 from pacebench.harness.store.ledger import Ledger
 from pacebench.harness.store.load import load_results
+from pacebench.harness.store.provenance import hostname
 from pacebench.harness.store.study_files import StudyFiles
 
 FOLDER = "report"
@@ -120,8 +124,10 @@ def write(made: Document, data: ReportData, folder: Path) -> None:
         StorageError: The folder cannot be written.
     """
     make_folder(folder)
-    with storage(folder), TemporaryDirectory(prefix=".new-", dir=folder) as name:
+    mine = f".new-{hostname()}-"
+    with storage(folder), TemporaryDirectory(prefix=f"{mine}{os.getpid()}-", dir=folder) as name:
         new = Path(name)
+        _remove_leftovers(folder, mine, new)
         for kind in ("tables", "figures", "paper"):
             (new / kind).mkdir()
         for table in made.tables():
@@ -137,3 +143,12 @@ def write(made: Document, data: ReportData, folder: Path) -> None:
             if os.path.lexists(folder / part):
                 os.rename(folder / part, new / f"old-{part}")
             os.rename(new / part, folder / part)
+
+
+def _remove_leftovers(folder: Path, mine: str, new: Path) -> None:
+    """Removes what killed reports of this machine left half-written."""
+    for path in folder.glob(".new-*"):
+        pid = path.name.removeprefix(mine).partition("-")[0]
+        known = path.name.startswith(mine) and pid.isdigit() and path != new
+        if known and (int(pid) == os.getpid() or not psutil.pid_exists(int(pid))):
+            shutil.rmtree(path, ignore_errors=True)

@@ -10,6 +10,8 @@ import numpy as np
 
 from pacebench.harness.report import words
 
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -65,8 +67,13 @@ class Axis:
 
     def marks(self) -> list[tuple[float, str]]:
         """Returns the place and the number of every tick."""
-        shown = self.names or tuple(words.short_count(tick) for tick in self.ticks)
+        shown = self.names or tuple(map(self._number, self.ticks))
         return [(self.place(tick), text) for tick, text in zip(self.ticks, shown, strict=True)]
+
+    def _number(self, tick: float) -> str:
+        if self.log and not 1e-4 <= tick < 1e9:
+            return f"10{str(round(math.log10(tick))).translate(_SUPERSCRIPT)}"
+        return words.short_count(tick)
 
 
 def nice(low: float, high: float, count: int) -> tuple[float, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from pacebench.harness.analysis.comparisons import ComparisonResult, model_coverage
@@ -17,6 +19,8 @@ from pacebench.harness.report.figures.rows import Row, RowPlot
 from pacebench.harness.report.palette import Style
 from pacebench.harness.report.sections.pairs import PAIR, VERDICT, pair_cells
 from pacebench.harness.report.tables import Column, Table, fitted, interval_cells, number, p_value
+
+_LEAST_WEALTH = 1e-3  # that is drawn: who has lost that much has lost
 
 
 def claims(data: ReportData) -> doc.Section:
@@ -112,7 +116,8 @@ def wealth(data: ReportData) -> doc.Section | None:
     needed = [2 / item.question.alpha for item in items]
     values = [float(v) for lines in found.values() for line in lines for v in line.y]
     most = max(item.seeds for item in items)
-    y = Axis.over([*values, *needed, 1.0], "wealth (log)", log=True, most=1e6)
+    shown = [*(max(v, _LEAST_WEALTH) for v in values), *needed, 1.0]
+    y = Axis.over(shown, "wealth (log)", log=True, most=math.inf)
     panels = [
         Panel(
             *_pair(data, item),
@@ -141,7 +146,8 @@ def _wealth_lines(item: ComparisonResult) -> list[Line]:
     assert item.wealth is not None
     seeds = np.arange(item.seeds + 1, dtype=np.float64)
     sides = (("mean", item.wealth.above), ("second", item.wealth.below))
-    return [Line(seeds, np.exp(np.append(0.0, log)), kind) for kind, log in sides]
+    # Of overwhelming evidence only as much as a float can hold.
+    return [Line(seeds, np.exp(np.append(0.0, np.minimum(log, 700))), kind) for kind, log in sides]
 
 
 def _claim(data: ReportData, item: ComparisonResult) -> doc.Claim:

@@ -40,6 +40,7 @@ def curve_of(data: ReportData, setup: str, label: str) -> tuple[list[int], Float
 
 def _curves(data: ReportData, setup: str) -> Figure | None:
     panels, captions, drawn = [], [], []
+    most = 0
     for label, style in data.styles.items():
         seeds, x, values = curve_of(data, setup, label)
         if not len(values):
@@ -60,12 +61,14 @@ def _curves(data: ReportData, setup: str) -> Figure | None:
         lines, note = [*runs, Line(x, centre)], f"n = {len(values)}"
         panels.append(Panel(style.short, [style], lines, band, note=note))
         drawn += values.ravel().tolist()
+        most = max(most, len(values))
     if not panels:
         return None
+    single = "every run" if most <= MOST_RUNS else f"the first {MOST_RUNS} seeds"
     plot = PanelPlot(
         f"curve-return-{setup}",
         setup,
-        "Mean over runs (thick), every run (thin), a simultaneous band (shade), and the means of "
+        f"Mean over runs (thick), {single} (thin), a simultaneous band (shade), and the means of "
         "the others in grey."
         + (
             ""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shutil
 import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +29,7 @@ from pacebench.harness.report.render import markdown, page
 from pacebench.harness.report.sections import behaviour, claims, closing, curves, scores
 from pacebench.harness.report.sections.closing import limitations
 from pacebench.harness.report.sections.order import document
+from pacebench.harness.store.provenance import hostname
 from tests.harness.report import synthetic
 from tests.harness.report.conftest import HOSTILE, make_view
 from tests.harness.report.synthetic import Method
@@ -220,6 +223,7 @@ def test_of_very_many_runs_the_page_shows_the_first_and_says_so(
     monkeypatch.setattr(gathered, "MOST_ROWS", 30)
     monkeypatch.setattr(gathered, "_LEAST_SINGLE", 5)
     monkeypatch.setattr(tables, "MOST_ROWS", 30)
+    monkeypatch.setattr(curves, "MOST_RUNS", 5)
     view = replace(golden_view)  # which has not yet numbered its runs
     known = json.loads(embedded(view).replace("\\u003c", "<"))
     assert [run["seed"] for run in known["runs"]] == [*range(5)] * 6
@@ -228,6 +232,9 @@ def test_of_very_many_runs_the_page_shows_the_first_and_says_so(
     assert sorted(int(n) for n in re.findall(r'href="#r(\d+)"', returns.svg)) == [*range(15)]
     assert returns.caption.endswith("the first 5 seeds are drawn; numbers are of all.")
     assert "/12" in returns.svg
+    (curve,) = [f for f in made.figures() if f.name == "curve-return-point-mass-1"]
+    assert "the first 5 seeds (thin)" in curve.caption
+    assert len(re.findall('class="run"', curve.svg)) == 15
     (table,) = [t for t in made.tables() if t.name == "runs"]
     shown = page(made, view.styles, embedded(view))
     assert len(table.csv().splitlines()) == 73
@@ -376,6 +383,38 @@ def test_several_estimands_are_claimed_side_by_side() -> None:
     assert sum(q.alpha for q in asked) == pytest.approx(0.05)
     made = document(view, [claims.claims])
     assert "share of runs that solve the task" in markdown(made)
+
+
+def test_astronomical_wealth_is_drawn_over_powers_of_ten(golden_view: ReportData) -> None:
+    view = replace(golden_view)
+    rich = []
+    for item in view.family:
+        assert item.wealth is not None
+        logs = np.linspace(0.0, 900.0, item.seeds)
+        rich.append(replace(item, wealth=item.wealth._replace(above=logs, below=-logs)))
+    vars(view)["family"] = rich
+    section = claims.wealth(view)
+    assert section is not None
+    (figure,) = section.blocks[0].figures  # type: ignore[union-attr]
+    numbers = set(re.findall(r'text-anchor="end">(10[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)<', figure.svg))
+    assert numbers == {"10⁷⁴", "10¹⁵¹", "10²²⁸"}
+    assert not re.findall(r">[^<]*G<", figure.svg)
+    # The line of decision and the largest wealth are inside the frame.
+    assert figure.y.place(2 / rich[0].question.alpha) > 0
+    assert figure.y.place(math.exp(700)) < 1
+
+
+def test_a_killed_report_leaves_nothing_behind_for_long(tmp_path: Path) -> None:
+    view = make_view(setups=ONE, seeds=3)
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    here = f".new-{hostname()}"
+    left = [f"{here}-{dead.pid}-a", f"{here}-{os.getpid()}-b"]
+    kept = [f"{here}-{os.getppid()}-c", f".new-elsewhere-{dead.pid}-d"]
+    for name in (*left, *kept):
+        (tmp_path / name / "tables").mkdir(parents=True)
+    write(document(view, [closing.limits]), view, tmp_path)
+    assert sorted(path.name for path in tmp_path.glob(".new-*")) == sorted(kept)
 
 
 def test_hostile_labels_are_text_in_every_format(tmp_path: Path) -> None:
