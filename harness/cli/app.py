@@ -11,16 +11,14 @@ from typer import Option
 from typer.core import TyperCommand, TyperGroup
 
 from pacebench.harness import threads
-from pacebench.harness.cli.analyse import analyse
 from pacebench.harness.cli.coverage import coverage
 from pacebench.harness.cli.exchange import export, merge, pack, unpack
 from pacebench.harness.cli.output import fit_streams, say
 from pacebench.harness.cli.overhead import overhead
 from pacebench.harness.cli.parts import anchors, list_, new
 from pacebench.harness.cli.pictures import play, render
-from pacebench.harness.cli.report import report
-from pacebench.harness.cli.run import run
-from pacebench.harness.cli.status import status
+from pacebench.harness.cli.report import analyse, report
+from pacebench.harness.cli.run import run, status
 from pacebench.harness.cli.study_files import check, freeze, plan, schema
 from pacebench.harness.cli.tune import tune
 from pacebench.harness.cli.verify import verify

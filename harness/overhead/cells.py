@@ -10,10 +10,9 @@ import numpy as np
 from pydantic import ConfigDict, Field
 
 from pacebench.harness.overhead.findings import StoredRecord
-from pacebench.harness.overhead.instances import Floats
+from pacebench.harness.overhead.instances import Floats, ReplayStream, replay_streams
 from pacebench.harness.overhead.quality import Answer
 from pacebench.harness.overhead.settings import Settings
-from pacebench.harness.overhead.streams import ReplayStream, replay_streams
 from pacebench.harness.overhead.timing import BlockTimes, Clock
 from pacebench.harness.store.files import make_folder, write_atomic
 

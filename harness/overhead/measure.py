@@ -6,9 +6,14 @@ import json
 from pathlib import Path
 
 from pacebench.harness.overhead import findings
+from pacebench.harness.overhead.instances import (
+    RECORDED_SETUPS,
+    RECORDING_STEPS,
+    record,
+    save_stream,
+)
 from pacebench.harness.overhead.replay import Hear, measure_cells
 from pacebench.harness.overhead.settings import Settings
-from pacebench.harness.overhead.streams import RECORDED_SETUPS, RECORDING_STEPS, record, save_stream
 from pacebench.harness.overhead.summary import summarise
 from pacebench.harness.overhead.training import measure_training
 from pacebench.harness.store.files import make_folder, write_atomic

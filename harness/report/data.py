@@ -50,10 +50,10 @@ class ReportData:
     scored: pd.DataFrame  # one row per observation: a run, or a search of a tuned method
     curves: pd.DataFrame  # the target score of every observation over the evaluation grid
     updates: pd.DataFrame  # every curriculum update of planned runs
-    retired: int  # number of runs that an earlier version of the study asked for
     analysis: Analysis  # what the statistics say
-    frozen: PlanHistory | None  # the frozen plan, if there is one
-    history: History  # what the ledger says
+    retired: int = 0  # number of runs that an earlier version of the study asked for
+    frozen: PlanHistory | None = None  # the frozen plan, if there is one
+    history: History = field(default_factory=History)  # what the ledger says
     provenance: Sequence[tuple[str, str]] = ()  # terms and values about code, machine and plan
     notes: Sequence[str] = ()  # sentences about the data that the reader must know
     tuning: TuningRecord | None = None  # what tuning found, where methods were tuned

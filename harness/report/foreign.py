@@ -8,9 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from pacebench.harness.analysis.foreign import ForeignStudy
-from pacebench.harness.analysis.history import History
 from pacebench.harness.report import document as doc
 from pacebench.harness.report.data import ReportData
+from pacebench.harness.report.gather import report_made
 from pacebench.harness.report.make import Report, write
 from pacebench.harness.report.sections.claims import claims, wealth
 from pacebench.harness.report.sections.closing import SCORES, runs_table
@@ -18,8 +18,6 @@ from pacebench.harness.report.sections.curves import learning
 from pacebench.harness.report.sections.order import document
 from pacebench.harness.report.sections.scores import results
 from pacebench.harness.report.tables import Column, count, number
-from pacebench.harness.store import provenance
-from pacebench.harness.store.ledger import now
 
 _RUN = (
     Column("setup", "setup"),
@@ -35,12 +33,10 @@ _RUN = (
 
 def foreign_data(made: ForeignStudy) -> ReportData:
     """Returns what the report of scores from elsewhere is made from."""
-    code = provenance.code_words(provenance.provenance())
-    packages = provenance.package_versions(provenance.REPORT_PACKAGES)
     rows = [
         ("scores", made.source),
         ("SHA-256 of the scores as read", made.digest),
-        ("report", f"{now()}; code {code}; {provenance.version_words({'versions': packages})}"),
+        ("report", report_made()),
     ]
     runs = made.table.rows
     return ReportData(
@@ -52,10 +48,7 @@ def foreign_data(made: ForeignStudy) -> ReportData:
         scored=runs,
         curves=made.curves,
         updates=made.updates,
-        retired=0,
         analysis=made.analysis,
-        frozen=None,
-        history=History(),
         provenance=rows,
         notes=made.notes,
         foreign=made,

@@ -158,9 +158,12 @@ def _provenance(results: Results, ledger: str, history: History) -> list[tuple[s
             if cell.setup == setup and name in manifest.evaluation_hashes
         }
         rows += [(f"held-out contexts of {setup}", f"SHA-256 {found}") for found in sorted(hashes)]
+    earlier = f"{history.reports} (in {ledger})"
+    return [*rows, ("report", report_made()), ("earlier reports", earlier)]
+
+
+def report_made() -> str:
+    """Returns when a report that is made now was made, and by which code."""
     packages = provenance.package_versions(provenance.REPORT_PACKAGES)
     code = provenance.code_words(provenance.provenance())
-    made = f"{now()}; code {code}; {provenance.version_words({'versions': packages})}"
-    rows.append(("report", made))
-    rows.append(("earlier reports", f"{history.reports} (in {ledger})"))
-    return rows
+    return f"{now()}; code {code}; {provenance.version_words({'versions': packages})}"

@@ -154,19 +154,15 @@ class Table:
         return "\n".join([head, rule, *rows])
 
 
-class HasEnds(Protocol):
-    """Whatever has two ends."""
+class _HasEnds(Protocol):
+    @property
+    def low(self) -> float: ...
 
     @property
-    def low(self) -> float:
-        """The lower end."""
-
-    @property
-    def high(self) -> float:
-        """The upper end."""
+    def high(self) -> float: ...
 
 
-def interval_cells(key: str, interval: HasEnds | None) -> dict[str, Any]:
+def interval_cells(key: str, interval: _HasEnds | None) -> dict[str, Any]:
     """Returns an interval as a row holds it for `Column.interval`."""
     ends = (None, None) if interval is None else (interval.low, interval.high)
     return {key: None if interval is None else ends, **dict(zip(_ends(key), ends, strict=True))}

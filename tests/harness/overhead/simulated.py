@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from pacebench.harness.overhead.cells import BlockRecord, CellRecord, Probe
-from pacebench.harness.overhead.instances import synthetic
+from pacebench.harness.overhead.instances import replay_streams, synthetic
 from pacebench.harness.overhead.quality import Answer, judge, staying
 from pacebench.harness.overhead.settings import SLOWED, TWIN, Settings
-from pacebench.harness.overhead.streams import replay_streams
 from pacebench.harness.overhead.timing import BlockTimes
 
 # Seconds of an update: fixed cost, cost per K·d, exponent of d.

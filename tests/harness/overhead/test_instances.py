@@ -8,8 +8,14 @@ import numpy as np
 import pytest
 
 from pacebench.harness.errors import UserError
-from pacebench.harness.overhead.instances import KINDS, synthetic
-from pacebench.harness.overhead.streams import load_stream, record, replay_streams, save_stream
+from pacebench.harness.overhead.instances import (
+    KINDS,
+    load_stream,
+    record,
+    replay_streams,
+    save_stream,
+    synthetic,
+)
 from tests.harness.overhead.simulated import SETTINGS
 
 

@@ -15,11 +15,10 @@ from pacebench.harness.errors import UserError
 from pacebench.harness.overhead import replay
 from pacebench.harness.overhead.cells import BlockRecord, Probe, load_cell, save_cell
 from pacebench.harness.overhead.findings import Speed
-from pacebench.harness.overhead.instances import synthetic
+from pacebench.harness.overhead.instances import replay_streams, synthetic
 from pacebench.harness.overhead.measure import measure
 from pacebench.harness.overhead.quality import staying
 from pacebench.harness.overhead.settings import Settings, make_settings
-from pacebench.harness.overhead.streams import replay_streams
 from pacebench.harness.overhead.training import measure_training
 
 
