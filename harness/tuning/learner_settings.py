@@ -112,6 +112,7 @@ def train_on_initial(
         name=f"{spec.name}@initial",
         target_mean=spec.initial_mean,
         target_variance=spec.initial_variance,
+        target=spec.initial,
     )
     checked = learners.get(learner).Params.model_validate({"gamma": spec.gamma, **params})
     cell = Cell(
