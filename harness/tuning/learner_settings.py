@@ -81,7 +81,7 @@ GRIDS: dict[str, dict[str, Any]] = {
         "budget": 300_000,
         "fixed": {"n_envs": 20, "n_steps": 200, "norm_obs": True, "norm_reward": True},
         "grid": {
-            "log_std_init": [-2.0, -1.0, 0.0, 1.0],
+            "log_std_init": [-2.0, -1.0, 0.0, 1.0, 2.0, 3.0],
             "learning_rate": [1e-4, 3e-4, 1e-3, 3e-3],
             "batch_size": [100, 200, 400, 800],
             "gae_lambda": [0.9, 0.95, 0.98, 0.99],
