@@ -59,6 +59,8 @@ class ReportData:
     tuning: TuningRecord | None = None  # what tuning found, where methods were tuned
     # The last lines of each run's log, by run.
     logs: Mapping[str, str] = field(default_factory=dict)
+    # What learners told of their policy updates; empty where they told nothing.
+    diagnostics: pd.DataFrame = field(default_factory=pd.DataFrame)
     # Target episodes of stored policies; empty where there are none.
     episodes: Sequence[Picture] = ()
     # Where the scores were not made here, what they were read from.
