@@ -18,7 +18,7 @@ FRAMES = 24  # of the animation, after the first
 _POINTS = 60  # of a curve: more cannot be seen
 
 # Column, what it is, and the title of its figure.
-DISTANCES = (
+_DISTANCES = (
     ("sliced_wasserstein", "sliced Wasserstein distance to the target", "Distance to the target"),
     ("kl_target_forward", "KL(target ‖ sampled), nats", "KL to the target"),
 )
@@ -103,19 +103,20 @@ def _travel(
     )
 
 
-def distance_figure(
-    data: ReportData, setup: str, updates: pd.DataFrame, column: str, label: str, title: str
-) -> Figure | None:
-    """Draws how far the sampling distribution still is from the target."""
-    if column not in updates or not np.isfinite(updates[column].astype(float)).any():
-        return None
-    top = float(updates[column].max())
-    y = Axis.over([top, top / 1e3], f"{label} (log)", log=True, most=1e5)
+def distance_figures(data: ReportData, setup: str, updates: pd.DataFrame) -> list[Figure]:
+    """Draws how far the sampling distribution still is from the target, by every known measure."""
     caption = (
         "Median over runs (thick), 5th to 95th percentile (shade) and the medians of the others "
         "in grey. The lowest line of a panel stands for everything below it, zero included."
     )
-    return over_time(data, setup, updates, column, f"{column}-{setup}", title, y, caption)
+    found = []
+    for column, label, title in _DISTANCES:
+        if column in updates and np.isfinite(updates[column].astype(float)).any():
+            top = float(updates[column].max())
+            y = Axis.over([top, top / 1e3], f"{label} (log)", log=True, most=1e5)
+            name = f"{column}-{setup}"
+            found.append(over_time(data, setup, updates, column, name, title, y, caption))
+    return [figure for figure in found if figure is not None]
 
 
 def step_figure(data: ReportData, setup: str, updates: pd.DataFrame) -> Figure | None:

@@ -9,14 +9,8 @@ from typing import Any
 from pacebench.harness.overhead.compare import Agreement
 from pacebench.harness.overhead.findings import OverheadSummary
 from pacebench.harness.report import document as doc
-from pacebench.harness.report.overhead import tables
+from pacebench.harness.report.overhead import figures, tables
 from pacebench.harness.report.overhead.claims import agreement_sentence, all_claims, headline_cells
-from pacebench.harness.report.overhead.figures import (
-    quality_figures,
-    ratio_figure,
-    styles_of,
-    time_figure,
-)
 from pacebench.harness.report.overhead.tables import percent
 from pacebench.harness.report.render import markdown, page
 from pacebench.harness.store.files import make_folder, write_atomic
@@ -43,7 +37,7 @@ _OLD = (
 
 def document(summary: OverheadSummary) -> doc.Document:
     """Returns the whole page."""
-    look = styles_of(summary)
+    look = figures.styles_of(summary)
     noise = _noise(summary)
     found: list[doc.Block] = [
         *([doc.Warned("Exploratory: the machine was too noisy.", noise)] if noise else []),
@@ -53,12 +47,12 @@ def document(summary: OverheadSummary) -> doc.Document:
         tables.headline_table(headline_cells(summary), crossed=summary.crossed),
     ]
     time: list[doc.Block] = [
-        doc.Figures([time_figure(summary, look), ratio_figure(summary, look)]),
+        doc.Figures([figures.time_figure(summary, look), figures.ratio_figure(summary, look)]),
         tables.scaling_table(summary) if summary.scaling else doc.Text(_NO_FIT),
         tables.ratio_table(summary),
     ]
     quality: list[doc.Block] = [
-        doc.Figures(quality_figures(summary, look)),
+        doc.Figures(figures.quality_figures(summary, look)),
         tables.quality_table(summary),
     ]
     sections = [
@@ -94,7 +88,8 @@ def write_pages(folder: Path, summary: OverheadSummary) -> None:
     for table in whole.tables():
         table.write(sheets)
     write_atomic(folder / "report.md", markdown(whole).encode(), durable=False)
-    write_atomic(folder / "index.html", page(whole, styles_of(summary)).encode(), durable=False)
+    html = page(whole, figures.styles_of(summary))
+    write_atomic(folder / "index.html", html.encode(), durable=False)
 
 
 def write_agreement(folder: Path, found: Agreement) -> dict[str, Any]:

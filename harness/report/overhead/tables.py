@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pacebench.harness.overhead.findings import (
-    CellFinding,
-    MeanInterval,
-    OverheadSummary,
-    Ratio,
-    TimedMethod,
-    TrainingSummary,
-)
+from pacebench.harness.overhead import findings
 from pacebench.harness.report.tables import (
     MINUS,
     Column,
@@ -55,12 +48,12 @@ def percent(value: float) -> str:
     return (f"{value:.0f} %" if abs(value) >= 9.95 else f"{value:.2g} %").replace("-", MINUS)
 
 
-def with_interval(found: MeanInterval, show: Show = factor) -> str:
+def with_interval(found: findings.MeanInterval, show: Show = factor) -> str:
     """Returns an estimate with its interval in brackets."""
     return f"{show(found.estimate)} ({show(found.low)} to {show(found.high)})"
 
 
-def ratio_table(summary: OverheadSummary) -> Table:
+def ratio_table(summary: findings.OverheadSummary) -> Table:
     """Returns time, ratios to the closed form and quality of every curriculum in every cell."""
     columns = (
         *_CELL_COLUMNS,
@@ -75,7 +68,7 @@ def ratio_table(summary: OverheadSummary) -> Table:
     for cell in summary.cells:
         for name, found in cell.methods.items():
             row = _row(cell, name) | {"status": found.note or found.status}
-            if isinstance(found, TimedMethod):
+            if isinstance(found, findings.TimedMethod):
                 row |= {"wall": found.wall.estimate, "cpu": found.cpu.estimate}
             elif found.status == "over":
                 row["status"] = found.note or f"> {summary.settings.limit:g} s"
@@ -91,7 +84,7 @@ def ratio_table(summary: OverheadSummary) -> Table:
     return Table("ratios", "Ratios to the closed form", caption, columns, rows, folded=True)
 
 
-def headline_table(cells: Sequence[CellFinding], *, crossed: bool) -> Table:
+def headline_table(cells: Sequence[findings.CellFinding], *, crossed: bool) -> Table:
     """Returns time and quality on the headline streams."""
     columns = (
         *(column for column in _CELL_COLUMNS if column.key != "d"),
@@ -113,7 +106,7 @@ def headline_table(cells: Sequence[CellFinding], *, crossed: bool) -> Table:
     return Table("headline", title, caption, columns, rows, optional=optional)
 
 
-def scaling_table(summary: OverheadSummary) -> Table:
+def scaling_table(summary: findings.OverheadSummary) -> Table:
     """Returns the fitted exponents."""
     columns = (
         Column("method", "curriculum", kind="method"),
@@ -139,7 +132,7 @@ def scaling_table(summary: OverheadSummary) -> Table:
     return Table("scaling", "Growth with d and K", caption, columns, rows)
 
 
-def quality_table(summary: OverheadSummary) -> Table:
+def quality_table(summary: findings.OverheadSummary) -> Table:
     """Returns the quality of every method over all instances it was judged on."""
     columns = (
         Column("method", "curriculum", kind="method"),
@@ -166,7 +159,7 @@ def quality_table(summary: OverheadSummary) -> Table:
     return Table("quality", "Quality of the answers", caption, columns, rows)
 
 
-def training_table(training: TrainingSummary) -> Table:
+def training_table(training: findings.TrainingSummary) -> Table:
     """Returns shares of training time and scores per step and per second."""
     shows: dict[str, tuple[str, Show]] = {
         "share": ("share of training", percent),
@@ -201,7 +194,7 @@ def training_table(training: TrainingSummary) -> Table:
     return Table("training", title, caption, columns, rows, optional=optional)
 
 
-def clock_name(summary: OverheadSummary) -> str:
+def clock_name(summary: findings.OverheadSummary) -> str:
     """Returns what the clock that verdicts go by measures."""
     return "Wall-clock time" if summary.clock == "wall" else "Processor time"
 
@@ -212,22 +205,22 @@ def _columns(key: str, heading: str, show: Show) -> list[Column]:
     return [Column(key, heading, show, number=True), *interval]
 
 
-def _cells(key: str, found: MeanInterval | None) -> dict[str, Any]:
+def _cells(key: str, found: findings.MeanInterval | None) -> dict[str, Any]:
     """Returns what `_columns` shows; and for a ratio, its interval for the same instances."""
     if found is None:
         return {}
     cells = {key: found.estimate, **interval_cells(f"{key}_interval", found)}
-    if isinstance(found, Ratio):
+    if isinstance(found, findings.Ratio):
         cells |= interval_cells(f"{key}_same_interval", found.same_instances)
     return cells
 
 
-def _row(cell: CellFinding, name: str) -> dict[str, Any]:
+def _row(cell: findings.CellFinding, name: str) -> dict[str, Any]:
     """Returns what is known of one curriculum in one cell."""
     stream, found = cell.name if cell.kind == "recorded" else cell.kind, cell.methods[name]
     row: dict[str, Any] = {"stream": stream, "d": cell.d, "size": cell.size, "method": name}
     row["floor"] = cell.floor - 1
-    if isinstance(found, TimedMethod):
+    if isinstance(found, findings.TimedMethod):
         row |= {"mean": found.mean_time, "outcome": found.outcome and found.outcome.value}
         for key in ("time", "step", "total", "ratio", "step_total", "step_ratio"):
             row |= _cells(key, getattr(found, key))

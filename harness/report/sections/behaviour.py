@@ -11,15 +11,8 @@ from pacebench import curricula
 from pacebench.harness.report import document as doc
 from pacebench.harness.report.data import ReportData, of_cell
 from pacebench.harness.report.figure import Figure
+from pacebench.harness.report.figures import travel
 from pacebench.harness.report.figures.panels import PanelPlot
-from pacebench.harness.report.figures.travel import (
-    DISTANCES,
-    SLIDER,
-    distance_figure,
-    is_estimated,
-    step_figure,
-    travel_figures,
-)
 from pacebench.harness.report.tables import CELL, Column, Table, counts, fixed, number, percent
 
 # A step that exceeds its budget by rounding alone is not a violation.
@@ -46,14 +39,14 @@ def behaviour(data: ReportData) -> doc.Section:
     steps: list[Figure | None] = []
     for setup in data.study.setups:
         here = data.updates[data.updates["setup"] == setup]
-        ways = travel_figures(data, setup, here)
+        ways = travel.travel_figures(data, setup, here)
         shown += ways[:1]
         further += ways[1:]
-        distances += [distance_figure(data, setup, here, *column) for column in DISTANCES]
-        steps.append(step_figure(data, setup, here[_is_paced(here)]))
+        distances += travel.distance_figures(data, setup, here)
+        steps.append(travel.step_figure(data, setup, here[_is_paced(here)]))
     blocks: list[doc.Block] = []
     if shown:
-        shown[0] = replace(shown[0], lead=SLIDER)
+        shown[0] = replace(shown[0], lead=travel.SLIDER)
         blocks.append(doc.Figures(shown))
     for title, figures in (
         ("Other pairs of context dimensions", further),
@@ -125,7 +118,7 @@ def _behaviour(mine: pd.DataFrame) -> dict[str, Any]:
     away = ~(by_run["kl_target_forward"].ffill().astype(float) <= _ARRIVED)
     final = last["kl_target_forward"].astype(float)
     far = last["sliced_wasserstein"].astype(float) if "sliced_wasserstein" in last else None
-    estimated = is_estimated(mine)
+    estimated = travel.is_estimated(mine)
     found: dict[str, Any] = {
         "runs": len(last),
         "updates": len(mine),
