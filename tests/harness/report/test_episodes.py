@@ -86,7 +86,7 @@ def test_the_learner_tells_of_its_policy_updates(root: Path) -> None:
     told = learner(data)
     assert told is not None
     table, fold = told.blocks
-    (row,) = table.table.rows
+    (row,) = table.rows
     ends = [run["entropy"].iloc[-1] for run in recorded]
     assert row["entropy"] == pytest.approx(np.median(ends))
     assert row["runs"] == 2
