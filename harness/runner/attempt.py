@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -36,11 +35,13 @@ class Job(Frozen):
 
     Attributes:
         name: Names the job in logs and in the ledger.
+        function: What the worker calls, as `module:function`.
         root: The results folder, on storage that every worker sees.
         limits: What the job may use.
     """
 
     name: str = Field(default_factory=lambda: uuid.uuid4().hex[:12])
+    function: str
     root: str
     limits: Limits = Limits()
 
@@ -59,11 +60,9 @@ class Call(Job):
     """A function to be called in a worker process; it leaves what it finds in files.
 
     Attributes:
-        function: As `module:function`.
         arguments: Its keyword arguments.
     """
 
-    function: str
     arguments: dict[str, Any]
 
 
@@ -75,20 +74,13 @@ class Attempt(Job):
         failures: Infrastructure failures of each run so far.
         stale: Leases of these runs that the runner saw expire, so that the worker may follow them
             without watching them as long.
-        train: The training function, as `module:function`.
         stop_file: Workers stop at the next checkpoint once this file exists.
     """
 
     runs: tuple[PlannedRun, ...]
     failures: tuple[int, ...]
     stale: tuple[StaleLease, ...] = ()
-    train: str = TRAIN
     stop_file: str
-
-    @property
-    def function(self) -> str:
-        """The function that a worker imports before the clock of the time limit starts."""
-        return self.train
 
     @property
     def seconds(self) -> float | None:
@@ -129,9 +121,4 @@ class AttemptOutcome(Frozen):
     starting: float = 0.0
 
 
-@dataclass(frozen=True)
-class Ended:
-    """An attempt and how it ended."""
-
-    attempt: Attempt
-    outcome: AttemptOutcome
+Ended = tuple[Attempt, AttemptOutcome]

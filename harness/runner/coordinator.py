@@ -92,10 +92,10 @@ class Coordinator:
                 if self.interrupt.at_once or self._is_gone():
                     return
                 self._hand_out()
-                for ended in self._poll():
+                for attempt, outcome in self._poll():
                     if self._is_gone():
                         return
-                    self._settle(ended)
+                    self._settle(attempt, outcome)
                 self._look_around()
         finally:
             self.executor.close()
@@ -161,7 +161,7 @@ class Coordinator:
             runs=tuple(batch),
             failures=tuple(self._failures[run.run_id] for run in batch),
             stale=tuple(stale[run.run_id] for run in batch if run.run_id in stale),
-            train=self.train,
+            function=self.train,
             limits=self.limits,
             stop_file=str(self._stop_file),
         )
@@ -169,8 +169,7 @@ class Coordinator:
         self._attempts.add(attempt.name)
         self.executor.submit(attempt)
 
-    def _settle(self, ended: Ended) -> None:
-        attempt, outcome = ended.attempt, ended.outcome
+    def _settle(self, attempt: Attempt, outcome: AttemptOutcome) -> None:
         del self._active[attempt.name]
         self.accounts.add(outcome)
         self._elsewhere |= {run.run_id: run for run in attempt.runs if run.run_id in outcome.busy}
@@ -296,7 +295,7 @@ class Coordinator:
             since = self._silent.setdefault(attempt.name, time.monotonic())
             if time.monotonic() - since > _GRACE and self.executor.abandon(attempt):
                 reason = "the worker has shown no sign of life, as when its machine is lost"
-                self._settle(Ended(attempt, AttemptOutcome(ending=Ending.DIED, reason=reason)))
+                self._settle(attempt, AttemptOutcome(ending=Ending.DIED, reason=reason))
 
     def _regroup(self, runs: Batch) -> list[Batch]:
         """Puts runs of one cell together again, but for those that failed before."""

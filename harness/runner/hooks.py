@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from pacebench.harness.records import Checkpoint, RunResult, Status
+from pacebench.harness.records import Checkpoint, Hooks, RunResult, Status
 from pacebench.harness.runner.attempt import Attempt
 from pacebench.harness.runner.leases import Lease, Leases
 from pacebench.harness.seeding import RunSeed
@@ -41,7 +41,7 @@ def _timed(method: Callable[Concatenate[WorkerHooks, P], T]) -> Callable[..., T]
     return timed
 
 
-class WorkerHooks:
+class WorkerHooks(Hooks):
     """Connects training to the store: checkpoints, results, signs of life.
 
     Attributes:

@@ -17,7 +17,7 @@ from pacebench.harness.runner import logs
 from pacebench.harness.runner.accounts import Accounts
 from pacebench.harness.runner.attempt import TRAIN, Limits
 from pacebench.harness.runner.coordinator import Coordinator, gone
-from pacebench.harness.runner.display import Display, Silent, choose
+from pacebench.harness.runner.display import Display, choose
 from pacebench.harness.runner.executors import Executor
 from pacebench.harness.runner.interrupt import Interrupt
 from pacebench.harness.runner.leases import MISSED_BEATS, Leases
@@ -330,5 +330,5 @@ def _default_display() -> Display:
     from rich.console import Console
 
     if not sys.stderr:
-        return Silent()
+        return Display()
     return choose(Console(stderr=True, highlight=False))

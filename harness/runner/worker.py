@@ -10,8 +10,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from importlib import import_module
-from typing import Any
+from pkgutil import resolve_name
 
 from pacebench.harness.records import Hooks, RunResult, Status
 from pacebench.harness.runner.attempt import Attempt, AttemptOutcome, Call, Ending
@@ -32,17 +31,10 @@ from pacebench.harness.study.specs import Cell
 Train = Callable[[Cell, Sequence[RunSeed], Hooks], list[RunResult]]
 
 
-def find_function(path: str) -> Callable[..., Any]:
-    """Returns the function that `module:function` names."""
-    module, _, name = path.partition(":")
-    function: Callable[..., Any] = getattr(import_module(module), name)
-    return function
-
-
 def call(job: Call) -> AttemptOutcome:
     """Calls a function, and says whether it returned."""
     try:
-        find_function(job.function)(**job.arguments)
+        resolve_name(job.function)(**job.arguments)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the caller is to hear of it
         traceback.print_exc()
         ending = Ending.MEMORY if is_out_of_memory(error) else Ending.RAISED
@@ -61,10 +53,10 @@ def execute(attempt: Attempt, stop: threading.Event | None = None) -> AttemptOut
     hooks = WorkerHooks(attempt, store, stop or threading.Event())
     started = time.perf_counter()
     try:
-        train: Train = find_function(attempt.train)
+        train: Train = resolve_name(attempt.function)
     except Exception as error:  # noqa: BLE001 - an installation can be broken in any way
         traceback.print_exc()
-        reason = f"{attempt.train} cannot be imported: {describe(error)}"
+        reason = f"{attempt.function} cannot be imported: {describe(error)}"
         return AttemptOutcome(ending=Ending.DIED, reason=reason)
     if hooks.should_stop():
         # An attempt that waited for a free core while the study was stopped.

@@ -206,7 +206,7 @@ class Updater:
         d_log_prob *= np.float32(-1.0 / size)
         if weights is not None:
             d_log_prob *= weights
-        self.head.backward(d_log_prob, d_means, p.ent_coef, weights)
+        self.head.backward(d_log_prob, d_means, weights)
 
         values = out[:, 1, :, 0]
         if p.clip_range_vf is None:
