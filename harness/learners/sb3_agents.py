@@ -20,8 +20,7 @@ from pacebench.harness.learners import limits
 from pacebench.harness.learners.base import Clock, Floats32, Learner, RolloutEnvs
 from pacebench.harness.learners.ppo import PPOParams
 from pacebench.harness.learners.sb3 import SB3PPO, SB3SAC, SACParams
-from pacebench.harness.learners.sb3_env import RolloutVecEnv
-from pacebench.harness.learners.sb3_streams import GlobalStreams
+from pacebench.harness.learners.sb3_env import GlobalStreams, RolloutVecEnv
 from pacebench.harness.seeding import RunRole, RunSeed
 
 _ACTIVATIONS = {"tanh": torch.nn.Tanh, "relu": torch.nn.ReLU}

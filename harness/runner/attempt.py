@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -37,7 +38,6 @@ class Job(Frozen):
         name: Names the job in logs and in the ledger.
         function: What the worker calls, as `module:function`.
         root: The results folder, on storage that every worker sees.
-        limits: What the job may use.
     """
 
     name: str = Field(default_factory=lambda: uuid.uuid4().hex[:12])
@@ -57,11 +57,7 @@ class Job(Frozen):
 
 
 class Call(Job):
-    """A function to be called in a worker process; it leaves what it finds in files.
-
-    Attributes:
-        arguments: Its keyword arguments.
-    """
+    """A function to be called in a worker process; it leaves what it finds in files."""
 
     arguments: dict[str, Any]
 
@@ -105,7 +101,6 @@ class AttemptOutcome(Frozen):
     """What is known about an attempt that ended.
 
     Attributes:
-        ending: How it ended.
         reason: One sentence for every ending but `DONE`.
         busy: Runs that were left alone because somebody else holds them or has finished them.
         seconds: Time spent inside training, its hooks included.
@@ -122,3 +117,40 @@ class AttemptOutcome(Frozen):
 
 
 Ended = tuple[Attempt, AttemptOutcome]
+
+
+@dataclass
+class Accounts:
+    """Where the time of the workers went, in seconds, summed over all of them.
+
+    Attributes:
+        preparing: Before the first batch: reading the plan, verifying what is there.
+        starting: From handing a batch to a worker until it trains: process, imports.
+        training: Inside training, without the next.
+        storing: Inside training's hooks: checkpoints, results, leases, ledger.
+        waiting: Workers without a batch although there was one.
+        idle: Workers without a batch because there was none left, at the end.
+    """
+
+    preparing: float = 0.0
+    starting: float = 0.0
+    training: float = 0.0
+    storing: float = 0.0
+    waiting: float = 0.0
+    idle: float = 0.0
+
+    def add(self, outcome: AttemptOutcome) -> None:
+        """Adds an attempt that ended."""
+        self.starting += outcome.starting
+        self.storing += outcome.storing
+        self.training += outcome.seconds - outcome.storing
+
+    @property
+    def total(self) -> float:
+        """Seconds of all kinds."""
+        return float(sum(vars(self).values()))
+
+    @property
+    def scheduling(self) -> float:
+        """Seconds that the runner cost: preparing, storing and letting workers wait."""
+        return self.preparing + self.storing + self.waiting

@@ -11,8 +11,15 @@ from pathlib import Path
 
 from pacebench.harness.records import Status
 from pacebench.harness.runner import logs, snapshot
-from pacebench.harness.runner.accounts import Accounts
-from pacebench.harness.runner.attempt import TRAIN, Attempt, AttemptOutcome, Ended, Ending, Limits
+from pacebench.harness.runner.attempt import (
+    TRAIN,
+    Accounts,
+    Attempt,
+    AttemptOutcome,
+    Ended,
+    Ending,
+    Limits,
+)
 from pacebench.harness.runner.display import Display
 from pacebench.harness.runner.executors import Executor
 from pacebench.harness.runner.interrupt import Interrupt
@@ -37,17 +44,10 @@ class Coordinator:
     """Runs the batches of a study to the end, whatever happens to the workers.
 
     Attributes:
-        store: Where results go.
-        manifest: The list of runs.
-        executor: Where batches run.
-        display: Who is told.
-        interrupt: Whether we were asked to stop.
-        limits: What an attempt may use.
         train: The training function, as `module:function`.
         statuses: How each run ended, by id.
         made: Ids of the runs that were made by this runner's own attempts.
         problem: Why the study had to be stopped, if it had to.
-        accounts: Where the workers' time went.
     """
 
     store: RunStore

@@ -30,11 +30,7 @@ def kept_workers() -> Iterator[None]:
 
 
 class LocalExecutor(Executor):
-    """Keeps up to `workers` worker processes; one that fails is replaced.
-
-    Attributes:
-        slots: The number of workers.
-    """
+    """Keeps up to `workers` worker processes; one that fails is replaced."""
 
     def __init__(self, workers: int) -> None:
         self.slots = workers

@@ -45,9 +45,7 @@ def call(job: Call) -> AttemptOutcome:
 def execute(attempt: Attempt, stop: threading.Event | None = None) -> AttemptOutcome:
     """Makes the runs of an attempt that nobody else holds or has made.
 
-    Args:
-        attempt: The attempt.
-        stop: Set by the process around us to stop at the next checkpoint.
+    The process around us sets `stop` to have it stop at the next checkpoint.
     """
     store = RunStore(attempt.root)
     hooks = WorkerHooks(attempt, store, stop or threading.Event())

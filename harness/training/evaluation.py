@@ -32,12 +32,7 @@ def held_out_contexts(
     """Returns the frozen contexts of an evaluation, unclipped.
 
     They depend on the setup, the root seed and their number alone, and a longer list begins with
-    the shorter one.
-
-    Args:
-        setup: The task.
-        evaluation: How many contexts, and the root seed.
-        distribution: `target`, or `initial`, which gets at most `SIDE_CONTEXTS`.
+    the shorter one. The distribution is `target`, or `initial`, which gets at most `SIDE_CONTEXTS`.
     """
     key = {"target": _TARGET, "initial": _INITIAL}[distribution]
     count = evaluation.contexts

@@ -21,12 +21,7 @@ class ResolvedCell:
     """A cell, and what follows from it for training.
 
     Attributes:
-        cell: The cell.
-        setup: Its setup.
-        learner: Its learner's class.
-        params: Its learner's parameters, validated.
         rollout_steps: Environment steps per seed and iteration.
-        copies: Environment copies per seed.
         iterations: Rollouts until the budget is used up; the last one is whole, as in
             Stable-Baselines3.
         grid: Evaluation steps with the number of iterations after which each is due.

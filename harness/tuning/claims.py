@@ -71,7 +71,6 @@ class SearchClaims:
     """Hands out searches, each to one process at a time.
 
     Attributes:
-        storage: Where the trials are.
         leases: For storages without a heartbeat.
     """
 

@@ -26,7 +26,6 @@ class ActionHead(ABC):
     """The distribution of S policies' actions.
 
     Attributes:
-        policy: The networks.
         columns: How many numbers of a rollout one action takes.
         ent_coef: What the entropy counts in the loss.
     """
