@@ -86,13 +86,10 @@ class WorkerHooks(Hooks):
                 "attempt": self._attempt.name,
             }
             lease = leases.acquire(run_id, stale.get(run_id), **facts)
-            if lease is None:
+            if lease is None or self._store.has(run_id):
                 self.busy.append(run_id)
-                continue
-            if self._store.has(run_id):
-                # It was finished between the runner's look and ours.
-                lease.release()
-                self.busy.append(run_id)
+                if lease is not None:  # finished between the runner's look and ours
+                    lease.release()
                 continue
             self._leases[run.seed] = (run, lease)
             folder = make_folder(self._store.folder(run_id))

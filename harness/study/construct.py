@@ -91,6 +91,16 @@ def make_curriculum(
     )
 
 
+def blind_critic(setup: envs.Setup) -> str:
+    """Returns the sentence about a setup in which `value_signal: critic` means nothing, if so."""
+    if setup.visible:
+        return ""
+    return (
+        f"'critic' needs a visible context, but '{setup.name}' hides it: the critic's value would "
+        "not depend on it; use 'return'."
+    )
+
+
 def unfed(
     kind: type[curricula.Curriculum], learner: type[learners.Learner], options: dict[str, Any]
 ) -> str:

@@ -140,10 +140,10 @@ class Evaluator:
             for part in _parts(stacked.shape[1], max(1, MAX_COPIES // len(rows)))
         ]
         measured = {
-            name: np.concatenate([played.measured[name] for played in slices], axis=1)
-            for name in slices[0].measured
+            name: np.concatenate([played[name] for played, _ in slices], axis=1)
+            for name in slices[0][0]
         }
-        broken = {k: reason for played in reversed(slices) for k, reason in played.broken.items()}
+        broken = {k: reason for _, found in reversed(slices) for k, reason in found.items()}
         columns = {
             k: {
                 "step": [step] * stacked.shape[1],
