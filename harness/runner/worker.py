@@ -104,7 +104,7 @@ def _raised(hooks: WorkerHooks, error: BaseException) -> AttemptOutcome:
     if is_out_of_memory(error):
         return AttemptOutcome(ending=Ending.MEMORY, reason=f"out of memory ({reason})")
     if is_out_of_space(error):
-        return AttemptOutcome(ending=Ending.STORAGE, reason=f"{hooks.root}: {reason}")
+        return AttemptOutcome(ending=Ending.STORAGE, reason=f"{hooks.attempt.root}: {reason}")
     if is_machine_error(error):
         return AttemptOutcome(ending=Ending.DIED, reason=reason)
     try:
