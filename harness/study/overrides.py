@@ -28,7 +28,6 @@ class Overrides:
     Attributes:
         values: Assignments such as `budget=20000` or `curricula.spgl.epsilon=0.1`.
         only: Labels and setups to keep; all of a kind that none is named of.
-        seeds: A fixed number of seeds.
     """
 
     values: tuple[str, ...] = ()
@@ -39,11 +38,7 @@ class Overrides:
         return bool(self.values or self.only or self.seeds is not None)
 
     def apply(self, document: YamlDocument, study: Study) -> YamlDocument:
-        """Returns the document with the changes, under the name that they give it.
-
-        Args:
-            document: A study file.
-            study: The study that it says.
+        """Returns the document of a study with the changes, under the name that they give it.
 
         Raises:
             UserError: A change cannot be made.
