@@ -23,7 +23,7 @@ import torch
 from benchmarks.learners import THREADS
 from benchmarks.table import row
 from pacebench import harness
-from pacebench.harness.records import NoHooks
+from pacebench.harness.records import Hooks
 from pacebench.harness.seeding import RunSeed, StudyRole
 from pacebench.harness.study.expand import resolve_cell
 from pacebench.harness.study.models import Study
@@ -41,7 +41,7 @@ def shares(cell: Cell, seeds: int) -> tuple[float, float]:
     """Returns the share of evaluation in processor time, with all of it and as the cell asks."""
     resolved = ResolvedCell.of(cell)
     chosen = [RunSeed(root=0, role=StudyRole.PILOT, index=i) for i in range(seeds)]
-    batch = TrainingBatch(resolved, chosen, [None] * seeds, NoHooks())
+    batch = TrainingBatch(resolved, chosen, [None] * seeds, Hooks())
     steps = min(cell.budget // len(cell.evaluation.steps), MOST_STEPS)
     started = time.process_time()
     while batch.env_steps < steps:

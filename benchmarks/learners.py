@@ -30,7 +30,7 @@ from pacebench.harness.learners.batched.heads import head_of
 from pacebench.harness.learners.batched.network import Layout, StackedPolicy
 from pacebench.harness.learners.batched.update import Rollout, Updater
 from pacebench.harness.learners.ppo import PPOParams
-from pacebench.harness.records import NoHooks
+from pacebench.harness.records import Hooks
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.study.specs import (
     Cell,
@@ -64,7 +64,7 @@ def make_batch(setup: str, learner: str, seeds: int) -> TrainingBatch:
         versions={},
     )
     chosen = [RunSeed(root=0, index=i) for i in range(seeds)]
-    return TrainingBatch(ResolvedCell.of(cell), chosen, [None] * seeds, NoHooks())
+    return TrainingBatch(ResolvedCell.of(cell), chosen, [None] * seeds, Hooks())
 
 
 def steps_per_second(batch: TrainingBatch, iterations: int) -> float:
@@ -228,7 +228,7 @@ def compare_kernels(seeds: int = 10, transitions: int = 2000) -> None:
             after[f"{name} {size}"] = stack.flat.detach().numpy().copy()
             programs[f"{name}, minibatches of {size}"] = torch_epoch
         policy = fresh()
-        updater = Updater(policy, head_of(BOX, policy), params)
+        updater = Updater(policy, head_of(BOX, policy, params.ent_coef), params)
         rollout, alive = Rollout(packed, d, a), np.ones(seeds, dtype=np.bool_)
 
         def our_epoch(updater=updater, rollout=rollout, alive=alive) -> None:

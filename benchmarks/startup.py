@@ -52,7 +52,7 @@ def train_and_list(cell: Cell, seeds: Sequence[RunSeed], hooks: Hooks) -> list[R
 def loaded_by_a_worker() -> set[str]:
     """Returns the packages that a worker has loaded after a cell of `ppo` on Point Mass."""
     # Not above: a worker that trains with this module would import all that.
-    from pacebench.harness.runner.display import Silent
+    from pacebench.harness.runner.display import Display
     from pacebench.harness.runner.launch import RunOptions, make_runs
     from pacebench.harness.study.expand import expand
     from pacebench.harness.study.load import load_study
@@ -62,7 +62,9 @@ def loaded_by_a_worker() -> set[str]:
         os.environ[LISTING] = f"{folder}/modules.txt"
         study = load_study("quick", Overrides(("budget=2048", "evaluation.points=1"), ("default",)))
         run = expand(study)[:1]
-        options = RunOptions(workers=1, train="benchmarks.startup:train_and_list", display=Silent())
+        options = RunOptions(
+            workers=1, train="benchmarks.startup:train_and_list", display=Display()
+        )
         make_runs(study.name, study.model_dump(mode="json"), run, Path(folder) / "runs", options)
         return {name.partition(".")[0] for name in Path(os.environ[LISTING]).read_text().split()}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,11 +119,12 @@ class Checkpoint:
     state: dict[str, Any]
 
 
-class Hooks(Protocol):
-    """What training asks of its caller; `NoHooks` is for callers who need none of it."""
+class Hooks:
+    """What training asks of its caller; as it stands: no checkpoints, nobody told, no stop."""
 
     def load(self, seed: RunSeed) -> Checkpoint | None:
         """Returns the latest usable checkpoint of a run, if there is one."""
+        return None
 
     def refuse(self, seed: RunSeed, reason: str) -> None:
         """Is told that training cannot go on from what `load` returned."""
@@ -139,31 +140,4 @@ class Hooks(Protocol):
 
     def should_stop(self) -> bool:
         """Says whether to stop at the next checkpoint."""
-
-
-class NoHooks:
-    """Runs without checkpoints, progress or interruption, and keeps the results."""
-
-    def __init__(self) -> None:
-        self.results: list[RunResult] = []
-
-    def load(self, seed: RunSeed) -> Checkpoint | None:
-        """Returns none."""
-        return None
-
-    def refuse(self, seed: RunSeed, reason: str) -> None:
-        """Has nothing to set aside."""
-
-    def save(self, seed: RunSeed, checkpoint: Checkpoint) -> None:
-        """Keeps nothing."""
-
-    def progress(self, env_steps: int) -> None:
-        """Ignores progress."""
-
-    def finished(self, result: RunResult) -> None:
-        """Appends to `results`."""
-        self.results.append(result)
-
-    def should_stop(self) -> bool:
-        """Never stops."""
         return False

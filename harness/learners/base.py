@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from operator import attrgetter
+from pkgutil import resolve_name
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -25,9 +28,26 @@ from pacebench.harness.seeding import RunSeed
 if TYPE_CHECKING:
     from gymnasium import spaces
 
-    from pacebench.harness.learners.clock import Clock
-
 Floats32 = NDArray[np.float32]
+
+
+PHASES = ("rollout", "policy", "curriculum", "evaluation")
+
+
+class Clock:
+    """Adds up the seconds of each phase of training; phases must not be nested."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = dict.fromkeys(PHASES, 0.0)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Adds the time spent inside to a phase."""
+        started = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] += perf_counter() - started
 
 
 class EnvStep(NamedTuple):
@@ -151,12 +171,14 @@ class Learner(ABC):
         doc: What it is, in a sentence.
         Params: The model of its hyperparameters.
         capabilities: What it can do.
+        agents: The class of its `Agents`, as `module:Class`; for learners that leave `build` alone.
     """
 
     name: ClassVar[str]
     doc: ClassVar[str]
     Params: ClassVar[type[LearnerParams]]
     capabilities: ClassVar[LearnerCapabilities]
+    agents: ClassVar[str]
     # Raised when a change to one of ours alters its results: runs made before get other ids.
     result_version: ClassVar[str] = "1"
 
@@ -185,12 +207,11 @@ class Learner(ABC):
         """Returns the environment steps of one seed between two policy updates."""
 
     @classmethod
-    @abstractmethod
     def copies(cls, params: Any) -> int:
         """Returns the number of environment copies that each seed trains in."""
+        return int(params.n_envs)
 
     @classmethod
-    @abstractmethod
     def build(
         cls,
         params: Mapping[str, Any],
@@ -199,6 +220,9 @@ class Learner(ABC):
         seeds: Sequence[RunSeed],
     ) -> Agents:
         """Makes freshly initialised agents, one per seed; imports what is heavy."""
+        checked = cls.Params.model_validate(params)
+        made: Agents = resolve_name(cls.agents)(checked, observation_space, action_space, seeds)
+        return made
 
 
 # What a setup's task on its initial distribution depends on: all but its target and threshold.

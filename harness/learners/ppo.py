@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from pacebench.harness.learners.base import Learner, LearnerCapabilities, LearnerParams
 from pacebench.harness.learners.registry import register
-from pacebench.harness.seeding import RunSeed
-
-if TYPE_CHECKING:
-    from gymnasium import spaces
-
-    from pacebench.harness.learners.base import Agents
 
 Positive = Annotated[float, Field(gt=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -70,27 +63,9 @@ class PPO(Learner):
         discrete=True,
         selective_gradients=True,
     )
+    agents: ClassVar[str] = "pacebench.harness.learners.batched.agents:BatchedPPO"
 
     @classmethod
     def rollout_steps(cls, params: PPOParams) -> int:
         """Returns `n_steps` × `n_envs`."""
         return params.n_steps * params.n_envs
-
-    @classmethod
-    def copies(cls, params: PPOParams) -> int:
-        """Returns `n_envs`."""
-        return params.n_envs
-
-    @classmethod
-    def build(
-        cls,
-        params: Mapping[str, Any],
-        observation_space: spaces.Box,
-        action_space: spaces.Box | spaces.Discrete,
-        seeds: Sequence[RunSeed],
-    ) -> Agents:
-        """Makes one agent per seed, all in one set of stacked tensors."""
-        from pacebench.harness.learners.batched.agents import BatchedPPO
-
-        checked = PPOParams.model_validate(params)
-        return BatchedPPO(checked, observation_space, action_space, seeds)

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from pacebench import envs
 from pacebench.harness.learners.base import Learner, LearnerCapabilities, LearnerParams
-from pacebench.harness.learners.ppo import PPO, Positive, PPOParams, Share
+from pacebench.harness.learners.ppo import PPO, Positive, Share
 from pacebench.harness.learners.registry import register
-from pacebench.harness.seeding import RunSeed
-
-if TYPE_CHECKING:
-    from gymnasium import spaces
-
-    from pacebench.harness.learners.base import Agents
 
 
 class SACParams(LearnerParams):
@@ -57,25 +50,12 @@ class SB3PPO(PPO):
     capabilities: ClassVar[LearnerCapabilities] = LearnerCapabilities(
         batched_seeds=False, critic=True, checkpoints=True, on_policy=True, discrete=True
     )
+    agents: ClassVar[str] = "pacebench.harness.learners.sb3_agents:PPOAgent"
 
     @classmethod
     def defaults(cls, setup: str | envs.Setup) -> dict[str, Any]:
         """Returns the settings of `ppo`: the two are the same algorithm."""
         return PPO.defaults(setup)
-
-    @classmethod
-    def build(
-        cls,
-        params: Mapping[str, Any],
-        observation_space: spaces.Box,
-        action_space: spaces.Box | spaces.Discrete,
-        seeds: Sequence[RunSeed],
-    ) -> Agents:
-        """Makes one Stable-Baselines3 model for one seed."""
-        from pacebench.harness.learners.sb3_agents import PPOAgent
-
-        checked = PPOParams.model_validate(params)
-        return PPOAgent(checked, observation_space, action_space, seeds)
 
 
 @register("sb3-sac")
@@ -89,27 +69,9 @@ class SB3SAC(Learner):
     capabilities: ClassVar[LearnerCapabilities] = LearnerCapabilities(
         batched_seeds=False, critic=False, checkpoints=False, on_policy=False
     )
+    agents: ClassVar[str] = "pacebench.harness.learners.sb3_agents:SACAgent"
 
     @classmethod
     def rollout_steps(cls, params: SACParams) -> int:
         """Returns `look_every` × `n_envs`."""
         return params.look_every * params.n_envs
-
-    @classmethod
-    def copies(cls, params: SACParams) -> int:
-        """Returns `n_envs`."""
-        return params.n_envs
-
-    @classmethod
-    def build(
-        cls,
-        params: Mapping[str, Any],
-        observation_space: spaces.Box,
-        action_space: spaces.Box | spaces.Discrete,
-        seeds: Sequence[RunSeed],
-    ) -> Agents:
-        """Makes one Stable-Baselines3 model for one seed."""
-        from pacebench.harness.learners.sb3_agents import SACAgent
-
-        checked = SACParams.model_validate(params)
-        return SACAgent(checked, observation_space, action_space, seeds)

@@ -12,16 +12,15 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3 import PPO, SAC
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import VecNormalize
 
 from pacebench.envs.arrays import Floats
 from pacebench.harness.learners import limits
-from pacebench.harness.learners.base import Floats32, RolloutEnvs
-from pacebench.harness.learners.clock import Clock
+from pacebench.harness.learners.base import Clock, Floats32, Learner, RolloutEnvs
 from pacebench.harness.learners.ppo import PPOParams
-from pacebench.harness.learners.sb3 import SACParams
-from pacebench.harness.learners.sb3_env import RolloutVecEnv
-from pacebench.harness.learners.sb3_streams import GlobalStreams
+from pacebench.harness.learners.sb3 import SB3PPO, SB3SAC, SACParams
+from pacebench.harness.learners.sb3_env import GlobalStreams, RolloutVecEnv
 from pacebench.harness.seeding import RunRole, RunSeed
 
 _ACTIVATIONS = {"tanh": torch.nn.Tanh, "relu": torch.nn.ReLU}
@@ -36,34 +35,39 @@ class SB3Agent:
     """
 
     count = 1
-    model: Any
+    learner: type[Learner]
 
     def __init__(
         self,
+        params: Any,
         observation_space: spaces.Box,
         action_space: spaces.Box | spaces.Discrete,
         seeds: Sequence[RunSeed],
-        *,
-        copies: int,
-        steps: int,
     ) -> None:
         if len(seeds) != 1:
             raise ValueError("Stable-Baselines3 trains one seed at a time.")
+        self.params = params
         self.diverged: dict[int, str] = {}
-        self.venv = RolloutVecEnv(observation_space, action_space, copies)
+        self.venv = RolloutVecEnv(observation_space, action_space, params.n_envs)
         self.streams = GlobalStreams(seeds[0])
-        self._steps = copies * steps
+        with self.streams.installed():
+            self.model = self._make_model(seeds[0])
+
+    def _make_model(self, seed: RunSeed) -> Any:
+        raise NotImplementedError
 
     def iterate(self, envs: RolloutEnvs, clock: Clock) -> None:
         """Lets the model learn for one rollout."""
         self.venv.envs = envs
+        # The default one makes a folder in the temporary directory at every call of `learn`.
+        self.model.set_logger(Logger(None, []))
         if envs.restarted:
             envs.restarted = []
             self.restart()
         with ExitStack() as phase, self.streams.installed():
             try:
                 self.model.learn(
-                    self._steps,
+                    self.learner.rollout_steps(self.params),
                     callback=_PhaseTimer(clock, phase),
                     reset_num_timesteps=False,
                     log_interval=None,
@@ -144,34 +148,27 @@ class SB3Agent:
 class PPOAgent(SB3Agent):
     """Stable-Baselines3's PPO, with `VecNormalize` where the parameters ask for it."""
 
-    def __init__(
-        self,
-        params: PPOParams,
-        observation_space: spaces.Box,
-        action_space: spaces.Box | spaces.Discrete,
-        seeds: Sequence[RunSeed],
-    ) -> None:
-        super().__init__(
-            observation_space, action_space, seeds, copies=params.n_envs, steps=params.n_steps
-        )
-        self.params = params
+    learner = SB3PPO
+    params: PPOParams
+
+    def _make_model(self, seed: RunSeed) -> PPO:
+        params = self.params
         self._normaliser: Any = None
         if params.norm_obs or params.norm_reward:
             options = params.model_dump(include=_NORMALISATION | {"gamma"})
             self._normaliser = VecNormalize(self.venv, **options)
-        with self.streams.installed():
-            self.model = PPO(
-                "MlpPolicy",
-                self._normaliser or self.venv,
-                **params.model_dump(exclude=_NORMALISATION | _NETWORKS | {"n_envs"}),
-                policy_kwargs={
-                    "net_arch": list(params.net_arch),
-                    "activation_fn": _ACTIVATIONS[params.activation],
-                    "ortho_init": params.ortho_init,
-                    "log_std_init": params.log_std_init,
-                },
-                device="cpu",
-            )
+        return PPO(
+            "MlpPolicy",
+            self._normaliser or self.venv,
+            **params.model_dump(exclude=_NORMALISATION | _NETWORKS | {"n_envs"}),
+            policy_kwargs={
+                "net_arch": list(params.net_arch),
+                "activation_fn": _ACTIVATIONS[params.activation],
+                "ortho_init": params.ortho_init,
+                "log_std_init": params.log_std_init,
+            },
+            device="cpu",
+        )
 
     def act(self, obs: Floats, noise: Floats) -> NDArray[Any]:
         """Returns actions inside the action space: (1, M, action), or integers (1, M)."""
@@ -274,26 +271,20 @@ class PPOAgent(SB3Agent):
 class SACAgent(SB3Agent):
     """Stable-Baselines3's SAC."""
 
-    def __init__(
-        self,
-        params: SACParams,
-        observation_space: spaces.Box,
-        action_space: spaces.Box | spaces.Discrete,
-        seeds: Sequence[RunSeed],
-    ) -> None:
-        super().__init__(
-            observation_space, action_space, seeds, copies=params.n_envs, steps=params.look_every
+    learner = SB3SAC
+    params: SACParams
+
+    def _make_model(self, seed: RunSeed) -> SAC:
+        model = SAC(
+            "MlpPolicy",
+            self.venv,
+            **self.params.model_dump(exclude={"n_envs", "look_every", "net_arch"}),
+            policy_kwargs={"net_arch": list(self.params.net_arch)},
+            device="cpu",
         )
-        with self.streams.installed():
-            self.model = SAC(
-                "MlpPolicy",
-                self.venv,
-                **params.model_dump(exclude={"n_envs", "look_every", "net_arch"}),
-                policy_kwargs={"net_arch": list(params.net_arch)},
-                device="cpu",
-            )
         # The first actions are drawn from the space, which has a generator of its own.
-        self.model.action_space.seed(int(seeds[0].sequence(RunRole.POLICY).generate_state(1)[0]))
+        model.action_space.seed(int(seed.sequence(RunRole.POLICY).generate_state(1)[0]))
+        return model
 
     def act(self, obs: Floats, noise: Floats) -> Floats:
         """Returns actions (1, M, action), squashed into the action space."""

@@ -23,7 +23,7 @@ from pacebench.harness.overhead.instances import Floats
 from pacebench.harness.overhead.replay import Hear
 from pacebench.harness.overhead.settings import MINIMUM_BLOCKS, REFERENCE, Settings, source_digest
 from pacebench.harness.records import Hooks, RunResult
-from pacebench.harness.runner.display import Silent
+from pacebench.harness.runner.display import Display
 from pacebench.harness.runner.launch import RunOptions, evaluation_hashes, make_runs
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.store.load import Results, load_results
@@ -71,7 +71,7 @@ def measure_training(folder: Path, settings: Settings, hear: Hear) -> TrainingSu
         share=False,
         train=f"{__name__}:train_warm",
         batched=lambda _: False,
-        display=Silent(),
+        display=Display(),
     )
     plan, asked = study.model_dump(mode="json"), []
     for seed in range(seeds):

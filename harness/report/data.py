@@ -57,6 +57,7 @@ class ReportData:
         notes: Sentences about the data that the reader must know.
         tuning: What tuning found, where methods were tuned.
         logs: The last lines of each run's log, by run.
+        diagnostics: What learners told of their policy updates; empty where they told nothing.
         episodes: Target episodes of stored policies; empty where there are none.
         foreign: Where the scores were not made here, what they were read from.
     """
@@ -77,6 +78,7 @@ class ReportData:
     notes: Sequence[str] = ()
     tuning: TuningRecord | None = None
     logs: Mapping[str, str] = field(default_factory=dict)
+    diagnostics: pd.DataFrame = field(default_factory=pd.DataFrame)
     episodes: Sequence[Picture] = ()
     foreign: ForeignStudy | None = None
 

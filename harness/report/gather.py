@@ -17,6 +17,7 @@ from pacebench.harness.analysis.units import Units
 from pacebench.harness.report import words
 from pacebench.harness.report.data import ReportData
 from pacebench.harness.report.sections.episodes import film_episodes
+from pacebench.harness.report.sections.learner import read_diagnostics
 from pacebench.harness.seeding import StudyRole, study_sequence
 from pacebench.harness.store import provenance
 from pacebench.harness.store.ledger import Ledger, now
@@ -110,6 +111,7 @@ def gather(root: Path, results: Results, ledger: Ledger) -> ReportData:
         notes=[*broken, *changed, *damaged, *lacking],
         tuning=tuning,
         logs=_logs(StudyFiles(root), data.runs["run_id"]),
+        diagnostics=read_diagnostics(StudyFiles(root), data.runs),
         episodes=film_episodes(root, study, data.runs),
     )
 

@@ -36,11 +36,12 @@ class Job(Frozen):
 
     Attributes:
         name: Names the job in logs and in the ledger.
+        function: What the worker calls, as `module:function`.
         root: The results folder, on storage that every worker sees.
-        limits: What the job may use.
     """
 
     name: str = Field(default_factory=lambda: uuid.uuid4().hex[:12])
+    function: str
     root: str
     limits: Limits = Limits()
 
@@ -56,14 +57,8 @@ class Job(Frozen):
 
 
 class Call(Job):
-    """A function to be called in a worker process; it leaves what it finds in files.
+    """A function to be called in a worker process; it leaves what it finds in files."""
 
-    Attributes:
-        function: As `module:function`.
-        arguments: Its keyword arguments.
-    """
-
-    function: str
     arguments: dict[str, Any]
 
 
@@ -75,20 +70,13 @@ class Attempt(Job):
         failures: Infrastructure failures of each run so far.
         stale: Leases of these runs that the runner saw expire, so that the worker may follow them
             without watching them as long.
-        train: The training function, as `module:function`.
         stop_file: Workers stop at the next checkpoint once this file exists.
     """
 
     runs: tuple[PlannedRun, ...]
     failures: tuple[int, ...]
     stale: tuple[StaleLease, ...] = ()
-    train: str = TRAIN
     stop_file: str
-
-    @property
-    def function(self) -> str:
-        """The function that a worker imports before the clock of the time limit starts."""
-        return self.train
 
     @property
     def seconds(self) -> float | None:
@@ -113,7 +101,6 @@ class AttemptOutcome(Frozen):
     """What is known about an attempt that ended.
 
     Attributes:
-        ending: How it ended.
         reason: One sentence for every ending but `DONE`.
         busy: Runs that were left alone because somebody else holds them or has finished them.
         seconds: Time spent inside training, its hooks included.
@@ -129,9 +116,41 @@ class AttemptOutcome(Frozen):
     starting: float = 0.0
 
 
-@dataclass(frozen=True)
-class Ended:
-    """An attempt and how it ended."""
+Ended = tuple[Attempt, AttemptOutcome]
 
-    attempt: Attempt
-    outcome: AttemptOutcome
+
+@dataclass
+class Accounts:
+    """Where the time of the workers went, in seconds, summed over all of them.
+
+    Attributes:
+        preparing: Before the first batch: reading the plan, verifying what is there.
+        starting: From handing a batch to a worker until it trains: process, imports.
+        training: Inside training, without the next.
+        storing: Inside training's hooks: checkpoints, results, leases, ledger.
+        waiting: Workers without a batch although there was one.
+        idle: Workers without a batch because there was none left, at the end.
+    """
+
+    preparing: float = 0.0
+    starting: float = 0.0
+    training: float = 0.0
+    storing: float = 0.0
+    waiting: float = 0.0
+    idle: float = 0.0
+
+    def add(self, outcome: AttemptOutcome) -> None:
+        """Adds an attempt that ended."""
+        self.starting += outcome.starting
+        self.storing += outcome.storing
+        self.training += outcome.seconds - outcome.storing
+
+    @property
+    def total(self) -> float:
+        """Seconds of all kinds."""
+        return float(sum(vars(self).values()))
+
+    @property
+    def scheduling(self) -> float:
+        """Seconds that the runner cost: preparing, storing and letting workers wait."""
+        return self.preparing + self.storing + self.waiting

@@ -14,11 +14,12 @@ import sys
 import threading
 import traceback
 from pathlib import Path
+from pkgutil import resolve_name
 
 from pydantic import TypeAdapter
 
 from pacebench.harness.runner.attempt import Attempt, Call
-from pacebench.harness.runner.worker import call, execute, find_function
+from pacebench.harness.runner.worker import call, execute
 
 _JOB: TypeAdapter[Attempt | Call] = TypeAdapter(Attempt | Call)
 
@@ -39,7 +40,7 @@ def main(results: int) -> None:
         # The clock of the time limit is that of training: a slow import is no slow method. What is
         # wrong with the import is `execute`'s business.
         with contextlib.suppress(BaseException):
-            find_function(job.function)
+            resolve_name(job.function)
         _tell(results, {"started": job.name})
         try:
             outcome = call(job) if isinstance(job, Call) else execute(job, stop)

@@ -11,8 +11,15 @@ from pathlib import Path
 
 from pacebench.harness.records import Status
 from pacebench.harness.runner import logs, snapshot
-from pacebench.harness.runner.accounts import Accounts
-from pacebench.harness.runner.attempt import TRAIN, Attempt, AttemptOutcome, Ended, Ending, Limits
+from pacebench.harness.runner.attempt import (
+    TRAIN,
+    Accounts,
+    Attempt,
+    AttemptOutcome,
+    Ended,
+    Ending,
+    Limits,
+)
 from pacebench.harness.runner.display import Display
 from pacebench.harness.runner.executors import Executor
 from pacebench.harness.runner.interrupt import Interrupt
@@ -37,17 +44,10 @@ class Coordinator:
     """Runs the batches of a study to the end, whatever happens to the workers.
 
     Attributes:
-        store: Where results go.
-        manifest: The list of runs.
-        executor: Where batches run.
-        display: Who is told.
-        interrupt: Whether we were asked to stop.
-        limits: What an attempt may use.
         train: The training function, as `module:function`.
         statuses: How each run ended, by id.
         made: Ids of the runs that were made by this runner's own attempts.
         problem: Why the study had to be stopped, if it had to.
-        accounts: Where the workers' time went.
     """
 
     store: RunStore
@@ -92,10 +92,10 @@ class Coordinator:
                 if self.interrupt.at_once or self._is_gone():
                     return
                 self._hand_out()
-                for ended in self._poll():
+                for attempt, outcome in self._poll():
                     if self._is_gone():
                         return
-                    self._settle(ended)
+                    self._settle(attempt, outcome)
                 self._look_around()
         finally:
             self.executor.close()
@@ -161,7 +161,7 @@ class Coordinator:
             runs=tuple(batch),
             failures=tuple(self._failures[run.run_id] for run in batch),
             stale=tuple(stale[run.run_id] for run in batch if run.run_id in stale),
-            train=self.train,
+            function=self.train,
             limits=self.limits,
             stop_file=str(self._stop_file),
         )
@@ -169,8 +169,7 @@ class Coordinator:
         self._attempts.add(attempt.name)
         self.executor.submit(attempt)
 
-    def _settle(self, ended: Ended) -> None:
-        attempt, outcome = ended.attempt, ended.outcome
+    def _settle(self, attempt: Attempt, outcome: AttemptOutcome) -> None:
         del self._active[attempt.name]
         self.accounts.add(outcome)
         self._elsewhere |= {run.run_id: run for run in attempt.runs if run.run_id in outcome.busy}
@@ -296,7 +295,7 @@ class Coordinator:
             since = self._silent.setdefault(attempt.name, time.monotonic())
             if time.monotonic() - since > _GRACE and self.executor.abandon(attempt):
                 reason = "the worker has shown no sign of life, as when its machine is lost"
-                self._settle(Ended(attempt, AttemptOutcome(ending=Ending.DIED, reason=reason)))
+                self._settle(attempt, AttemptOutcome(ending=Ending.DIED, reason=reason))
 
     def _regroup(self, runs: Batch) -> list[Batch]:
         """Puts runs of one cell together again, but for those that failed before."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from pacebench.harness.runner.snapshot import Progress, Snapshot
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 _LINE_EVERY = 30.0
 
 
-class Display(Protocol):
-    """What the runner tells about itself."""
+class Display:
+    """Is told by the runner how it does; as it stands, it shows nothing."""
 
     def update(self, snapshot: Snapshot) -> None:
         """Hears how far the study is, about once a second."""
@@ -29,20 +29,7 @@ class Display(Protocol):
         """Shows the last state for good."""
 
 
-class Silent:
-    """Shows nothing."""
-
-    def update(self, snapshot: Snapshot) -> None:
-        """Ignores it."""
-
-    def say(self, text: str) -> None:
-        """Ignores it."""
-
-    def close(self) -> None:
-        """Has nothing to close."""
-
-
-class Lines:
+class Lines(Display):
     """Prints a line when something happened, and now and then how far the study is."""
 
     def __init__(self, console: Console) -> None:
@@ -61,11 +48,8 @@ class Lines:
         with _unheard():
             self._console.print(f"{stamp} {text}", markup=False, soft_wrap=True)
 
-    def close(self) -> None:
-        """Has nothing to close."""
 
-
-class LiveTable:
+class LiveTable(Display):
     """A table that renews itself, with what happened scrolling by above it."""
 
     def __init__(self, console: Console) -> None:

@@ -11,7 +11,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from pacebench.harness.records import Checkpoint, RunResult, Status
+from pacebench.harness.records import Checkpoint, Hooks, RunResult, Status
 from pacebench.harness.runner.attempt import Attempt
 from pacebench.harness.runner.leases import Lease, Leases
 from pacebench.harness.seeding import RunSeed
@@ -41,7 +41,7 @@ def _timed(method: Callable[Concatenate[WorkerHooks, P], T]) -> Callable[..., T]
     return timed
 
 
-class WorkerHooks:
+class WorkerHooks(Hooks):
     """Connects training to the store: checkpoints, results, signs of life.
 
     Attributes:
@@ -52,7 +52,7 @@ class WorkerHooks:
     def __init__(self, attempt: Attempt, store: RunStore, stop: threading.Event) -> None:
         self.busy: list[str] = []
         self.seconds = 0.0
-        self._attempt, self._store, self._stop = attempt, store, stop
+        self.attempt, self._store, self._stop = attempt, store, stop
         self._leases: dict[RunSeed, tuple[PlannedRun, Lease]] = {}
         self._resumed: dict[RunSeed, int] = {}
         self._durable: dict[RunSeed, float] = {}
@@ -73,26 +73,23 @@ class WorkerHooks:
         Raises:
             StorageError: A lease or the ledger cannot be written.
         """
-        limits = self._attempt.limits
+        limits = self.attempt.limits
         leases = Leases(self._store.root, limits.expiry, limits.heartbeat)
-        stale = {lease.run_id: lease for lease in self._attempt.stale}
+        stale = {lease.run_id: lease for lease in self.attempt.stale}
         begun = []
-        for run, failures in zip(self._attempt.runs, self._attempt.failures, strict=True):
+        for run, failures in zip(self.attempt.runs, self.attempt.failures, strict=True):
             run_id = run.run_id
             facts: dict[str, Any] = {
                 "label": run.label,
                 "setup": run.cell.setup,
                 "seed": run.seed.index,
-                "attempt": self._attempt.name,
+                "attempt": self.attempt.name,
             }
             lease = leases.acquire(run_id, stale.get(run_id), **facts)
-            if lease is None:
+            if lease is None or self._store.has(run_id):
                 self.busy.append(run_id)
-                continue
-            if self._store.has(run_id):
-                # It was finished between the runner's look and ours.
-                lease.release()
-                self.busy.append(run_id)
+                if lease is not None:  # finished between the runner's look and ours
+                    lease.release()
                 continue
             self._leases[run.seed] = (run, lease)
             folder = make_folder(self._store.folder(run_id))
@@ -110,11 +107,6 @@ class WorkerHooks:
         if begun:
             self._store.ledger.append_all(begun)
         self._pulse.start()
-
-    @property
-    def root(self) -> Path:
-        """The study's results folder."""
-        return self._store.root
 
     def held(self) -> list[PlannedRun]:
         """Returns the runs that are ours and unfinished."""
@@ -164,7 +156,7 @@ class WorkerHooks:
         run_id = self._leases[seed][0].run_id
         path = self._store.checkpoint_path(run_id)
         aside = make_folder(self._store.root / "quarantine")
-        target = aside / f"{run_id}-{self._attempt.name}-{path.name}"
+        target = aside / f"{run_id}-{self.attempt.name}-{path.name}"
         with storage(path):
             os.rename(path, target)
         self._resumed.pop(seed, None)
@@ -177,10 +169,10 @@ class WorkerHooks:
         """Keeps a checkpoint, if the run is still ours."""
         run, lease = self._leases[seed]
         lease.check()
-        run_id = run.run_id
         # A power cut may cost a minute; waiting for the disk each time would cost more.
         durable = time.monotonic() - self._durable.get(seed, self._born) > _DURABLE_EVERY
-        save_checkpoint(self._store.checkpoint_path(run_id), run_id, checkpoint, durable=durable)
+        path = self._store.checkpoint_path(run.run_id)
+        save_checkpoint(path, run.run_id, checkpoint, durable=durable)
         if durable:
             self._durable[seed] = time.monotonic()
 
@@ -220,18 +212,24 @@ class WorkerHooks:
         """
         run, lease = self._leases[result.seed]
         lease.check()
-        run_id = run.run_id
-        failures = self._attempt.failures[self._attempt.runs.index(run)]
-        self._store.write(run, result, self._execution(failures + 1))
+        failures = self.attempt.failures[self.attempt.runs.index(run)]
+        execution = {
+            "attempt": self.attempt.name,
+            "attempts": failures + 1,
+            "batch": len(self.attempt.runs),
+            "started": self._started,
+            "finished": now(),
+        }
+        self._store.write(run, result, execution)
         with self._lock:
             del self._leases[result.seed]
             lease.release()
         self._store.ledger.append(
             "finish" if result.status is Status.OK else "failure",
-            run=run_id,
+            run=run.run_id,
             status=result.status.value,
             reason=result.reason,
-            attempt=self._attempt.name,
+            attempt=self.attempt.name,
         )
 
     def should_stop(self) -> bool:
@@ -239,24 +237,15 @@ class WorkerHooks:
         # Training may ask thousands of times a second, and the file may be on another machine.
         if not self._stop.is_set() and time.monotonic() >= self._next_look:
             self._next_look = time.monotonic() + 1.0
-            if Path(self._attempt.stop_file).exists():
+            if Path(self.attempt.stop_file).exists():
                 self._stop.set()
         return self._stop.is_set()
 
-    def _execution(self, attempts: int) -> dict[str, Any]:
-        return {
-            "attempt": self._attempt.name,
-            "attempts": attempts,
-            "batch": len(self._attempt.runs),
-            "started": self._started,
-            "finished": now(),
-        }
-
     def _share(self) -> int:
-        return self._done // max(1, len(self._attempt.runs) - len(self.busy))
+        return self._done // max(1, len(self.attempt.runs) - len(self.busy))
 
     def _beat_on(self) -> None:
-        while not self._closing.wait(self._attempt.limits.heartbeat):
+        while not self._closing.wait(self.attempt.limits.heartbeat):
             with self._lock:
                 fresh = self._share()
                 for seed, (_, lease) in self._leases.items():

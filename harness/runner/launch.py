@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 from pacebench.harness.errors import UserError
 from pacebench.harness.records import Status, common_crash
 from pacebench.harness.runner import logs
-from pacebench.harness.runner.accounts import Accounts
-from pacebench.harness.runner.attempt import TRAIN, Limits
+from pacebench.harness.runner.attempt import TRAIN, Accounts, Limits
 from pacebench.harness.runner.coordinator import Coordinator, gone
-from pacebench.harness.runner.display import Display, Silent, choose
+from pacebench.harness.runner.display import Display, choose
 from pacebench.harness.runner.executors import Executor
 from pacebench.harness.runner.interrupt import Interrupt
 from pacebench.harness.runner.leases import MISSED_BEATS, Leases
@@ -73,14 +72,11 @@ class RunSummary:
     """What came of a call of `run`.
 
     Attributes:
-        root: The results folder.
         total: Runs that the study asks for.
         statuses: How many ended how, by status.
         made: Runs that were made by this call's own workers.
         interrupted: Whether it was asked to stop before the end.
-        seconds: Wall time of the call.
         workers: How many batches could run at a time.
-        accounts: Where the workers' time went.
         broken: One sentence for each cell whose every run crashed with the same exception.
     """
 
@@ -150,13 +146,8 @@ def make_runs(
 ) -> RunSummary:
     """Makes some runs that are not there yet; `run` for a whole study, and what tuning calls.
 
-    Args:
-        name: The name of the study.
-        plan: What the manifest is to say about where the runs come from.
-        runs: What to run.
-        root: The results folder.
-        options: Where and how to run it.
-        evaluated: From `evaluation_hashes`; the manifest keeps it.
+    The manifest keeps `plan`, which says where the runs come from, and `evaluated`, which is from
+    `evaluation_hashes`.
     """
     began = time.monotonic()
     _check(options)
@@ -330,5 +321,5 @@ def _default_display() -> Display:
     from rich.console import Console
 
     if not sys.stderr:
-        return Silent()
+        return Display()
     return choose(Console(stderr=True, highlight=False))

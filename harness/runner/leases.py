@@ -60,11 +60,9 @@ class LeaseFacts(BaseModel):
     Attributes:
         machine: Where its process id means something.
         host: The machine's name, for people.
-        pid: Its process id.
         born: When its process began, in a unit that no step of the clock changes.
         started: Wall time at which it took the lease, for people.
         heartbeat: Seconds between two signs of life that it promises.
-        attempt: The attempt it makes.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
@@ -82,7 +80,6 @@ class StaleLease(Frozen):
     """A lease that somebody has watched, in vain, for longer than its owner may be silent.
 
     Attributes:
-        run_id: The run.
         generation: How often the run had changed hands.
         token: What the lease looked like all the while.
     """
@@ -97,9 +94,7 @@ class Holder:
     """Who holds a run, as far as its lease file says.
 
     Attributes:
-        run_id: The run.
         generation: How often the run changed hands.
-        facts: What the owner wrote about itself.
         steps: Environment steps done, as of the last heartbeat.
         fresh: Those of them that were done in this attempt.
         beat: Time of the last heartbeat by the clock of the owner's file system.
@@ -182,15 +177,9 @@ class Leases:
         self._seen: dict[tuple[str, int], tuple[tuple[int, int], float]] = {}
 
     def acquire(self, run_id: str, stale: StaleLease | None = None, **facts: Any) -> Lease | None:
-        """Takes a run that nobody holds.
+        """Takes a run; returns None where somebody holds it.
 
-        Args:
-            run_id: The run.
-            stale: A lease of the run that another process saw expire.
-            facts: What the lease is to say.
-
-        Returns:
-            The lease, or None where somebody holds the run.
+        `stale` is a lease of it that another process saw expire, `facts` what the new one says.
 
         Raises:
             StorageError: The lease cannot be written.

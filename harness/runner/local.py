@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from pacebench.harness.errors import UserError
 from pacebench.harness.runner.attempt import Attempt, Ended, Ending
+from pacebench.harness.runner.executors import Executor
 from pacebench.harness.runner.process import WorkerProcess
 from pacebench.harness.store.files import describe
 
@@ -28,15 +29,8 @@ def kept_workers() -> Iterator[None]:
         _kept = None
 
 
-class LocalExecutor:
-    """Keeps up to `workers` worker processes; one that fails is replaced.
-
-    Attributes:
-        name: `local`.
-        slots: The number of workers.
-    """
-
-    name = "local"
+class LocalExecutor(Executor):
+    """Keeps up to `workers` worker processes; one that fails is replaced."""
 
     def __init__(self, workers: int) -> None:
         self.slots = workers
@@ -71,7 +65,7 @@ class LocalExecutor:
             outcome = worker.check()
             if outcome is None or not isinstance(attempt, Attempt):
                 continue
-            ended.append(Ended(attempt, outcome))
+            ended.append((attempt, outcome))
             self._busy.remove(worker)
             if outcome.ending is Ending.DONE:
                 self._idle.append(worker)
@@ -79,10 +73,6 @@ class LocalExecutor:
                 # Whatever went wrong may have left traces in the process.
                 worker.close()
         return ended
-
-    def abandon(self, attempt: Attempt) -> bool:
-        """Gives nothing up: a silent worker is seen, and ended, by the watch over it."""
-        return False
 
     def stop(self) -> None:
         """Asks all workers to stop at their next checkpoint."""
@@ -97,7 +87,3 @@ class LocalExecutor:
         for worker in (*self._busy, *spare):
             worker.close()
         self._busy, self._idle = [], []
-
-    def pids(self) -> list[int]:
-        """Returns the process ids of the workers that have an attempt."""
-        return [worker.pid for worker in self._busy]

@@ -24,8 +24,7 @@ Floats = NDArray[np.float64]
 class Player:
     """Maps observations (n, obs_dim) to actions (n, act_dim) as a run's final policy does.
 
-    Attributes:
-        setup: The setup that the policy was trained for.
+    `rng` is the generator of the policy's noise; without one it acts deterministically.
     """
 
     def __init__(
@@ -35,14 +34,6 @@ class Player:
         arrays: dict[str, NDArray[np.float32]],
         rng: np.random.Generator | None = None,
     ) -> None:
-        """Builds the learner's agent around the arrays.
-
-        Args:
-            cell: The cell of the run.
-            seed: The seed of the run.
-            arrays: `RunResult.policy`.
-            rng: Generator of the policy's noise; without one it acts deterministically.
-        """
         self.setup = cell.task
         batch = envs.make_batch(self.setup, 1, 0)
         self._width = noise_width(batch.action_space)

@@ -38,13 +38,8 @@ class Decision:
 def decide(ending: Ending, unfinished: int, failures: int) -> Decision:
     """Returns what to do with the unfinished runs of an attempt.
 
-    Args:
-        ending: How the attempt ended.
-        unfinished: How many runs it left.
-        failures: How many infrastructure failures they had before, the most afflicted of them.
-
-    Returns:
-        The decision; `counts` says whether this was an infrastructure failure of theirs.
+    `failures` are the earlier infrastructure failures of the run that had most of them; `counts` of
+    the decision says whether this is another one.
     """
     if ending in _INFRASTRUCTURE:
         if failures >= RETRIES:

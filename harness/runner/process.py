@@ -60,11 +60,6 @@ class WorkerProcess:
         self._stopped: float | None = None
         self._stop_wanted = False
 
-    @property
-    def pid(self) -> int:
-        """The process id."""
-        return self._process.pid
-
     def fileno(self) -> int:
         """Returns the descriptor that becomes readable when there is something to `check`."""
         return self._results

@@ -17,7 +17,8 @@ import time
 from typing import Any
 
 from pacebench.harness.errors import MissingExtraError, UserError
-from pacebench.harness.runner.attempt import Attempt, AttemptOutcome, Ended, Ending
+from pacebench.harness.runner.attempt import Attempt, Ended
+from pacebench.harness.runner.executors import ClusterExecutor
 from pacebench.harness.runner.process import supervise
 
 # Seconds within which a cluster must answer.
@@ -25,11 +26,10 @@ _PATIENCE = 20.0
 _LOOK_EVERY = 2.0
 
 
-class RayExecutor:
+class RayExecutor(ClusterExecutor):
     """Runs each attempt in a Ray task of one core.
 
     Attributes:
-        name: `ray`.
         slots: `workers`, or as many as the cluster has cores.
 
     Args:
@@ -40,9 +40,8 @@ class RayExecutor:
         UserError: Ray is not installed, or there is no cluster at the address.
     """
 
-    name = "ray"
-
     def __init__(self, workers: int | None, address: str | None) -> None:
+        super().__init__()
         try:
             import ray
         except ImportError:
@@ -53,7 +52,7 @@ class RayExecutor:
             self._connect(workers, address)
         self.slots = workers or int(self._ray.cluster_resources().get("CPU", 1))
         self._task = ray.remote(num_cpus=1, max_retries=0)(supervise)
-        self._active: dict[Any, Attempt] = {}
+        self.failures = (ray.exceptions.RayError,)
         self._head = ray.get_runtime_context().gcs_address
         self._next_look = self._heard = time.monotonic()
 
@@ -86,7 +85,7 @@ class RayExecutor:
         ready, _ = self._ray.wait(waiting, num_returns=1, timeout=timeout)
         if ready:
             ready, _ = self._ray.wait(waiting, num_returns=len(waiting), timeout=0)
-        return [Ended(self._active.pop(future), self._outcome(future)) for future in ready]
+        return self._ended(ready)
 
     def _check_head(self) -> None:
         now = time.monotonic()
@@ -111,29 +110,23 @@ class RayExecutor:
         atexit.unregister(self._ray.shutdown)
         sys.excepthook = sys.__excepthook__
 
-    def _outcome(self, future: Any) -> AttemptOutcome:
-        try:
-            return AttemptOutcome.model_validate_json(self._ray.get(future))
-        except self._ray.exceptions.RayError as error:
-            # The node or Ray's own process is gone; what training does is caught elsewhere.
-            said = str(error).strip().splitlines()
-            reason = f"Ray lost the worker: {type(error).__name__}: {said[0] if said else ''}"
-            return AttemptOutcome(ending=Ending.DIED, reason=reason)
+    def _result(self, task: Any) -> str:
+        return str(self._ray.get(task))
+
+    def _lost(self, task: Any, error: Exception) -> str:
+        return f"Ray lost the worker: {type(error).__name__}"
+
+    def _cancel(self, task: Any) -> None:
+        self._ray.cancel(task, force=True)
 
     def abandon(self, attempt: Attempt) -> bool:
         """Gives the attempt up: of a machine that vanished without a word, Ray tells nothing."""
         self._active = {k: other for k, other in self._active.items() if other is not attempt}
         return True
 
-    def stop(self) -> None:
-        """Leaves the stop to the stop file: Ray would interrupt an attempt, not ask it to stop."""
-
     def close(self) -> None:
         """Cancels what still runs; disconnects from a cluster that we connected to."""
-        for future in self._active:
-            with contextlib.suppress(Exception):
-                self._ray.cancel(future, force=True)
-        self._active = {}
+        super().close()
         if self._own:
             self._ray.shutdown()
 

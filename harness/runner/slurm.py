@@ -15,16 +15,16 @@ from typing import Any
 
 from pacebench.harness.errors import MissingExtraError, UserError
 from pacebench.harness.runner.attempt import Attempt, AttemptOutcome, Ended, Ending
+from pacebench.harness.runner.executors import ClusterExecutor
 from pacebench.harness.runner.process import supervise
 
 _POLL = 0.5
 
 
-class SlurmExecutor:
+class SlurmExecutor(ClusterExecutor):
     """Runs each attempt in a Slurm job of one core.
 
     Attributes:
-        name: `slurm`.
         slots: How many jobs at a time, waiting ones included.
 
     Args:
@@ -37,8 +37,6 @@ class SlurmExecutor:
         UserError: submitit is not installed, there is no Slurm here, or a parameter is unknown.
     """
 
-    name = "slurm"
-
     def __init__(
         self,
         workers: int,
@@ -46,16 +44,14 @@ class SlurmExecutor:
         parameters: Mapping[str, Any] | None = None,
         cluster: str = "slurm",
     ) -> None:
+        super().__init__()
         try:
             import submitit
         except ImportError:
             raise MissingExtraError("the executor 'slurm'", "slurm") from None
         self.slots = workers
-        self._failures = (
-            submitit.core.utils.UncompletedJobError,
-            submitit.core.utils.FailedJobError,
-        )
-        self._active: dict[Any, Attempt] = {}
+        utils = submitit.core.utils
+        self.failures = (utils.UncompletedJobError, utils.FailedJobError)
         self._taken_back: list[Ended] = []
         self._given = dict(parameters or {})
         try:
@@ -88,33 +84,23 @@ class SlurmExecutor:
         while True:
             done = [job for job in self._active if job.done()]
             if done or not self._active or time.monotonic() >= end:
-                return [Ended(self._active.pop(job), self._outcome(job)) for job in done]
+                return self._ended(done)
             time.sleep(min(_POLL, max(0.0, end - time.monotonic())))
 
-    def _outcome(self, job: Any) -> AttemptOutcome:
-        try:
-            return AttemptOutcome.model_validate_json(job.result())
-        except self._failures as error:
-            said = str(error).strip().splitlines()
-            reason = f"Slurm job {job.job_id} ended without a result: {said[0] if said else ''}"
-            return AttemptOutcome(ending=Ending.DIED, reason=reason)
+    def _result(self, task: Any) -> str:
+        return str(task.result())
 
-    def abandon(self, attempt: Attempt) -> bool:
-        """Gives nothing up: Slurm tells what became of a job."""
-        return False
+    def _lost(self, task: Any, error: Exception) -> str:
+        return f"Slurm job {task.job_id} ended without a result"
+
+    def _cancel(self, task: Any) -> None:
+        task.cancel(check=False)
 
     def stop(self) -> None:
         """Takes back the jobs that have not begun; the others look for the stop file."""
         for job in [job for job in self._active if job.state == "PENDING"]:
             with contextlib.suppress(Exception):
-                job.cancel(check=False)
+                self._cancel(job)
                 reason = "taken back before it began"
                 outcome = AttemptOutcome(ending=Ending.STOPPED, reason=reason)
-                self._taken_back.append(Ended(self._active.pop(job), outcome))
-
-    def close(self) -> None:
-        """Cancels what still runs."""
-        for job in self._active:
-            with contextlib.suppress(Exception):
-                job.cancel(check=False)
-        self._active = {}
+                self._taken_back.append((self._active.pop(job), outcome))

@@ -20,13 +20,11 @@ class Progress:
     """The state of one cell, or of the whole study.
 
     Attributes:
-        total: Runs asked for.
         done: Runs that ended well.
         running: Runs that a live process holds.
         failed: Runs that ended otherwise, by status.
         steps: Environment steps done: of finished runs, of running ones, and of interrupted ones
             up to their last checkpoint.
-        steps_total: Environment steps of all runs.
         rate: Environment steps per second of the running ones.
         seconds_left: Steps left over rate; None while nothing runs.
     """
@@ -79,11 +77,8 @@ def take(
 ) -> Snapshot:
     """Returns the state of the current runs of a study.
 
-    Args:
-        manifest: The list of runs.
-        statuses: Status by run id, of the runs that ended.
-        live: The leases of the runs that are being worked on.
-        saved: Environment steps up to the last checkpoint, of runs that were interrupted.
+    By run id are known: the status of those that ended, the leases of those that are worked on, and
+    the environment steps up to the last checkpoint of those that were interrupted.
     """
     groups: dict[tuple[str, str], dict[str, int]] = {}
     for entry in manifest.current():

@@ -10,8 +10,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from importlib import import_module
-from typing import Any
+from pkgutil import resolve_name
 
 from pacebench.harness.records import Hooks, RunResult, Status
 from pacebench.harness.runner.attempt import Attempt, AttemptOutcome, Call, Ending
@@ -32,17 +31,10 @@ from pacebench.harness.study.specs import Cell
 Train = Callable[[Cell, Sequence[RunSeed], Hooks], list[RunResult]]
 
 
-def find_function(path: str) -> Callable[..., Any]:
-    """Returns the function that `module:function` names."""
-    module, _, name = path.partition(":")
-    function: Callable[..., Any] = getattr(import_module(module), name)
-    return function
-
-
 def call(job: Call) -> AttemptOutcome:
     """Calls a function, and says whether it returned."""
     try:
-        find_function(job.function)(**job.arguments)
+        resolve_name(job.function)(**job.arguments)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the caller is to hear of it
         traceback.print_exc()
         ending = Ending.MEMORY if is_out_of_memory(error) else Ending.RAISED
@@ -53,18 +45,16 @@ def call(job: Call) -> AttemptOutcome:
 def execute(attempt: Attempt, stop: threading.Event | None = None) -> AttemptOutcome:
     """Makes the runs of an attempt that nobody else holds or has made.
 
-    Args:
-        attempt: The attempt.
-        stop: Set by the process around us to stop at the next checkpoint.
+    The process around us sets `stop` to have it stop at the next checkpoint.
     """
     store = RunStore(attempt.root)
     hooks = WorkerHooks(attempt, store, stop or threading.Event())
     started = time.perf_counter()
     try:
-        train: Train = find_function(attempt.train)
+        train: Train = resolve_name(attempt.function)
     except Exception as error:  # noqa: BLE001 - an installation can be broken in any way
         traceback.print_exc()
-        reason = f"{attempt.train} cannot be imported: {describe(error)}"
+        reason = f"{attempt.function} cannot be imported: {describe(error)}"
         return AttemptOutcome(ending=Ending.DIED, reason=reason)
     if hooks.should_stop():
         # An attempt that waited for a free core while the study was stopped.
@@ -114,7 +104,7 @@ def _raised(hooks: WorkerHooks, error: BaseException) -> AttemptOutcome:
     if is_out_of_memory(error):
         return AttemptOutcome(ending=Ending.MEMORY, reason=f"out of memory ({reason})")
     if is_out_of_space(error):
-        return AttemptOutcome(ending=Ending.STORAGE, reason=f"{hooks.root}: {reason}")
+        return AttemptOutcome(ending=Ending.STORAGE, reason=f"{hooks.attempt.root}: {reason}")
     if is_machine_error(error):
         return AttemptOutcome(ending=Ending.DIED, reason=reason)
     try:

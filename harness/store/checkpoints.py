@@ -42,13 +42,7 @@ class _Header(BaseModel):
 def save_checkpoint(
     path: Path, run_id: str, checkpoint: Checkpoint, *, durable: bool = True
 ) -> None:
-    """Replaces the checkpoint of a run.
-
-    Args:
-        path: Where it is.
-        run_id: Whose it is.
-        checkpoint: What to keep.
-        durable: Wait for the disk, so that a power cut does not cost it.
+    """Replaces the checkpoint of a run; a durable one is not lost to a power cut.
 
     Raises:
         StorageError: It cannot be written; the one before is still there.

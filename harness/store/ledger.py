@@ -91,23 +91,13 @@ class Ledger:
         self.unreadable = 0
 
     def append(self, event: str, **facts: Any) -> None:
-        """Adds one line and waits until it is on the disk.
-
-        Args:
-            event: What happened, in one word or two joined by a hyphen.
-            facts: JSON-able details.
-
-        Raises:
-            StorageError: It cannot be written.
-        """
+        """Adds one line and waits until it is on the disk; see `append_all`."""
         self.append_all([{"event": event, **facts}])
 
     def append_all(self, events: Iterable[Mapping[str, Any]]) -> None:
-        """Adds one line for each event, and waits for the disk once.
+        """Adds one line of JSON-able details for each, and waits for the disk once.
 
-        Args:
-            events: JSON-able details of each, among them `event`; one from another machine's
-                diary keeps its time and place.
+        One from another machine's diary keeps its time and place.
 
         Raises:
             StorageError: They cannot be written.

@@ -31,9 +31,7 @@ class ManifestEntry(Frozen):
 
     Attributes:
         run_id: The content address; two labels may share one.
-        label: How reports call the curriculum.
         cell: Digest of the cell, a key of `Manifest.cells`.
-        seed: The run's seed.
         current: Whether the study file as it is now asks for this run.
     """
 
@@ -42,6 +40,11 @@ class ManifestEntry(Frozen):
     cell: str
     seed: RunSeed
     current: bool = True
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What tells it from the others: a run may have two labels."""
+        return self.label, self.run_id
 
 
 class Change(Frozen):
@@ -58,13 +61,9 @@ class Manifest(Frozen):
     """The plan of a study and everything it ever asked to run.
 
     Attributes:
-        study: The study's name.
         plan: The study as resolved from its file.
-        plan_digest: Hash of the plan.
-        cells: Cells by digest.
         evaluation_hashes: Hash of the held-out contexts and evaluation seeds, by the cell's digest.
         entries: The runs, in the order of the plan, retired ones last.
-        history: Every version of the plan.
     """
 
     format: int = FORMAT
@@ -96,13 +95,6 @@ def extend(
 ) -> Manifest:
     """Returns the manifest with the plan's runs, and those it had before.
 
-    Args:
-        old: The manifest so far.
-        study: The study's name.
-        plan: The study, as plain JSON.
-        runs: The runs of the study.
-        evaluation_hashes: Hash of what each cell is evaluated on, by the cell's digest.
-
     Raises:
         UserError: The old manifest is of another study, or its runs were evaluated on others.
     """
@@ -123,13 +115,12 @@ def extend(
         ManifestEntry(run_id=run.run_id, label=run.label, cell=run.cell.digest, seed=run.seed)
         for run in runs
     ]
-    wanted = {(entry.label, entry.run_id) for entry in entries}
+    wanted = {entry.key for entry in entries}
     before = old.entries if old else ()
-    known = {(entry.label, entry.run_id) for entry in before}
-    retired = [e.model_copy(update={"current": False}) for e in before if _key(e) not in wanted]
+    retired = [e.model_copy(update={"current": False}) for e in before if e.key not in wanted]
     history = old.history if old else ()
-    added = len(wanted - known)
-    newly_retired = sum(1 for e in before if e.current and _key(e) not in wanted)
+    added = len(wanted - {entry.key for entry in before})
+    newly_retired = sum(1 for e in before if e.current and e.key not in wanted)
     plan_digest = digest(plan)
     if old is None or added or newly_retired or plan_digest != old.plan_digest:
         change = Change(
@@ -149,10 +140,6 @@ def extend(
         entries=(*entries, *retired),
         history=history,
     )
-
-
-def _key(entry: ManifestEntry) -> tuple[str, str]:
-    return entry.label, entry.run_id
 
 
 def read_manifest(files: StudyFiles) -> Manifest | None:
@@ -188,7 +175,7 @@ def _contradiction(manifest: Manifest) -> str:
             return "its content does not match its hashes"
     except (ValueError, RecursionError):  # NaN, or nested too deeply
         return "its plan cannot be hashed"
-    if len({_key(entry) for entry in manifest.entries}) < len(manifest.entries):
+    if len({entry.key for entry in manifest.entries}) < len(manifest.entries):
         return "it lists a run twice"
     for entry in manifest.entries:
         cell = manifest.cells.get(entry.cell)
@@ -217,8 +204,7 @@ def study_of(manifest: Manifest) -> Study:
     try:
         return Study.model_validate(manifest.plan)
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
         raise UserError(
             f"the manifest of '{manifest.study}' holds a study that this version cannot read "
-            f"({'.'.join(map(str, first['loc']))}: {first['msg']}); run the study again."
+            f"({first_mistake(error)}); run the study again."
         ) from None

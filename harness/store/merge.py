@@ -13,11 +13,13 @@ from pathlib import Path
 from pacebench.harness.errors import UserError
 from pacebench.harness.records import Status
 from pacebench.harness.store.files import write_atomic
-from pacebench.harness.store.manifest import Manifest, ManifestEntry, write_manifest
-from pacebench.harness.store.pack import PLAN
+from pacebench.harness.store.manifest import Manifest, write_manifest
+from pacebench.harness.store.pack import PLAN, verified
 from pacebench.harness.store.runs import StoredRun, record_digest
 from pacebench.harness.store.same_study import plan_differences
 from pacebench.harness.store.store import RunStore
+
+_REMEDY = "; nothing is merged"
 
 
 class Merge:
@@ -28,11 +30,7 @@ class Merge:
     """
 
     def __init__(self, sources: Sequence[Path], results: Path) -> None:
-        """Reads and checks the sources.
-
-        Args:
-            sources: Packed studies, or results folders.
-            results: Where the study's own folder is, or is to be.
+        """Reads and checks the sources, which are packed studies or results folders.
 
         Raises:
             UserError: A source is no study, is damaged, or does not belong to the others.
@@ -46,7 +44,7 @@ class Merge:
         self.root = results / name
         self._target = RunStore(self.root)
         there = self._target.manifest()
-        self._known = {} if there is None else self._verified(self._target)
+        self._known = {} if there is None else verified(self._target, self._target.root, _REMEDY)
         self._sources = [(s, m) for s, m in found if s.root != self._target.root]
         self._manifest = there or found[0][1]
         self._new: list[tuple[RunStore, StoredRun]] = []
@@ -81,14 +79,6 @@ class Merge:
             yield f"{store.root}: {len(runs)} new runs, {len(fresh)} lines of the diary"
         yield f"{self.root}: {len(self._target.files.run_ids())} runs"
 
-    @staticmethod
-    def _verified(store: RunStore) -> dict[str, StoredRun]:
-        good, bad = store.scan(store.files.run_ids())
-        if bad:
-            run_id, reason = next(iter(bad.items()))
-            raise UserError(f"{store.root}: run {run_id} is damaged ({reason}); nothing is merged.")
-        return good
-
     def _belongs(self, store: RunStore, manifest: Manifest) -> None:
         """Refuses another study, other code, and another frozen plan."""
         ours = self._manifest
@@ -119,8 +109,8 @@ class Merge:
             raise UserError(
                 f"{store.root}: has another frozen plan than {self.root}; nothing is merged."
             )
-        known = {_key(e) for e in ours.entries}
-        both = (*ours.entries, *(e for e in manifest.entries if _key(e) not in known))
+        known = {entry.key for entry in ours.entries}
+        both = (*ours.entries, *(e for e in manifest.entries if e.key not in known))
         update = {
             # In the order of the plan, retired ones last.
             "entries": tuple(sorted(both, key=lambda entry: not entry.current)),
@@ -132,7 +122,7 @@ class Merge:
     def _add(self, store: RunStore) -> None:
         """Notes the runs that only this source has, once those that others have too agree."""
         listed = {entry.run_id for entry in self._manifest.entries}
-        for run_id, found in self._verified(store).items():
+        for run_id, found in verified(store, store.root, _REMEDY).items():
             if run_id not in listed:
                 raise UserError(
                     f"{store.root}: run {run_id} is not in its manifest; nothing is merged."
@@ -160,7 +150,3 @@ def _opened(source: Path) -> tuple[RunStore, Manifest]:
     if manifest is None:
         raise UserError(f"{source}: is no packed study and no results folder.")
     return store, manifest
-
-
-def _key(entry: ManifestEntry) -> tuple[str, str]:
-    return entry.label, entry.run_id

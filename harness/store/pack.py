@@ -8,7 +8,7 @@ from pathlib import Path
 from pacebench.harness.errors import UserError
 from pacebench.harness.store.files import make_folder, storage, write_atomic, write_together
 from pacebench.harness.store.manifest import NAME as MANIFEST
-from pacebench.harness.store.runs import DISPENSABLE_FILES, LOG
+from pacebench.harness.store.runs import DISPENSABLE_FILES, LOG, StoredRun
 from pacebench.harness.store.store import RunStore
 from pacebench.harness.store.study_files import LEDGER, RECORD, StudyFiles, write_archive
 
@@ -48,19 +48,26 @@ def _contents(store: RunStore, *, policies: bool) -> dict[str, bytes]:
     manifest = store.manifest()
     if manifest is None:
         raise UserError(f"{store.root}: no results here to pack; run the study first.")
-    good, bad = store.scan(store.files.run_ids())
-    if bad:
-        run_id, reason = next(iter(bad.items()))
-        raise UserError(
-            f"{store.root}: run {run_id} is damaged ({reason}); `pacebench run` sets it aside and "
-            "makes it again, then pack."
-        )
+    remedy = "; `pacebench run` sets it aside and makes it again, then pack"
+    good = verified(store, store.root, remedy)
     names = [MANIFEST, PLAN]
     for run_id, run in good.items():
         kept = [n for n in run.record["files"] if policies or n not in DISPENSABLE_FILES]
         names += [f"runs/{run_id}/{name}" for name in (*kept, LOG, RECORD)]
     contents = {name: store.files.read(name) for name in names if store.files.exists(name)}
     return {**contents, LEDGER: store.ledger.text()}
+
+
+def verified(store: RunStore, where: Path, remedy: str = "") -> dict[str, StoredRun]:
+    """Returns all finished runs of a study, if none is damaged.
+
+    Raises:
+        UserError: One is; it names the place and says the remedy.
+    """
+    good, bad = store.scan(store.files.run_ids())
+    for run_id, reason in bad.items():
+        raise UserError(f"{where}: run {run_id} is damaged ({reason}){remedy}.")
+    return good
 
 
 def _remove_loose(store: RunStore, contents: dict[str, bytes]) -> None:
@@ -74,14 +81,9 @@ def _remove_loose(store: RunStore, contents: dict[str, bytes]) -> None:
 
 
 def unpack(source: Path, results: Path) -> Path:
-    """Writes the files of a packed study loose again, verified.
+    """Writes the files of a packed study loose again, verified, and returns its folder.
 
-    Args:
-        source: A results folder with an archive, or an archive from elsewhere.
-        results: Where to put the folder of a study from elsewhere.
-
-    Returns:
-        The study's folder.
+    A study from elsewhere gets a folder of its own in `results`.
 
     Raises:
         UserError: It is no packed study, is damaged, or its folder exists already.
@@ -90,10 +92,7 @@ def unpack(source: Path, results: Path) -> Path:
     manifest = packed.manifest()
     if manifest is None or not packed.files.packed:
         raise UserError(f"{source}: is no packed study; pack one with `pacebench pack`.")
-    _, bad = packed.scan(packed.files.run_ids())
-    if bad:
-        run_id, reason = next(iter(bad.items()))
-        raise UserError(f"{packed.files.archive}: run {run_id} is damaged ({reason}).")
+    verified(packed, packed.files.archive)
     if Path(manifest.study).name != manifest.study:
         raise UserError(f"{packed.files.archive}: its study '{manifest.study}' names no folder.")
     inside = packed.files.archive.parent == packed.root

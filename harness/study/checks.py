@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from pacebench import curricula, envs
 from pacebench.envs.from_gymnasium import probe
 from pacebench.harness import learners
-from pacebench.harness.study.construct import make_curriculum, unfed
+from pacebench.harness.study.construct import blind_critic, make_curriculum, unfed
 from pacebench.harness.study.declared import DeclaredSetup
 from pacebench.harness.study.expand import resolve_curriculum
 from pacebench.harness.study.models import (
@@ -68,7 +68,8 @@ def check_parts(parts: Mapping[str, Any]) -> list[Finding]:
     if "evaluation" in parts and "budget" in parts:
         findings += _evaluation(parts["evaluation"], parts["budget"])
     if "schedule" in parts and parts["schedule"].value_signal == "critic":
-        findings += _critic(tasks)
+        blind = filter(None, map(blind_critic, tasks))
+        findings += [Finding(("schedule", "value_signal"), sentence) for sentence in blind]
     if "statistics" in parts and None not in entries:
         labels = [entry.shown for entry in entries if entry is not None]
         findings += _statistics(parts["statistics"], labels, setups)
@@ -219,16 +220,6 @@ def _evaluation(evaluation: Evaluation, budget: int) -> Iterator[Finding]:
             yield Finding(
                 ("evaluation", "steps", i),
                 f"{step:,} is beyond the budget of {budget:,} steps; lower it or raise 'budget:'.",
-            )
-
-
-def _critic(setups: Sequence[envs.Setup]) -> Iterator[Finding]:
-    for setup in setups:
-        if not setup.visible:
-            yield Finding(
-                ("schedule", "value_signal"),
-                f"'critic' needs a visible context, but '{setup.name}' hides it: the critic's "
-                "value would not depend on it; use 'return'.",
             )
 
 

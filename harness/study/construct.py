@@ -68,13 +68,7 @@ def _stated(spec: envs.ContextSpec | None, gaussian: curricula.Gaussian) -> curr
 def make_curriculum(
     chosen: CurriculumCell, setup: envs.Setup, *, seed: int = 0, record_every: int = 1
 ) -> curricula.Curriculum:
-    """Returns a fresh curriculum on a setup.
-
-    Args:
-        chosen: The curriculum with its parameters.
-        setup: The task.
-        seed: Of what its updates draw.
-        record_every: Updates between two records of what only readers need.
+    """Returns a fresh curriculum on a setup; `seed` is that of what its updates draw.
 
     Raises:
         CurriculumError: An option has a value that does not fit; outside packages may raise others.
@@ -94,6 +88,16 @@ def make_curriculum(
         record_every=record_every,
         **{name: value for name, value in given.items() if value is not None},
         **chosen.options,
+    )
+
+
+def blind_critic(setup: envs.Setup) -> str:
+    """Returns the sentence about a setup in which `value_signal: critic` means nothing, if so."""
+    if setup.visible:
+        return ""
+    return (
+        f"'critic' needs a visible context, but '{setup.name}' hides it: the critic's value would "
+        "not depend on it; use 'return'."
     )
 
 

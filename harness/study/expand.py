@@ -26,9 +26,7 @@ Counts = dict[tuple[str, str], int]
 def expand(study: Study, counts: Counts | None = None) -> list[PlannedRun]:
     """Returns the runs of a study, setup by setup, curriculum by curriculum, seed by seed.
 
-    Args:
-        study: The study.
-        counts: How many seeds each cell has so far; all it may ever have if not given.
+    Without `counts`, a cell of an adaptive study has all the seeds that it may ever have.
     """
     runs = []
     for setup in study.setups:

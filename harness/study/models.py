@@ -75,6 +75,14 @@ class SetupChange(Frozen):
     threshold: float | None = None
     options: dict[str, Value] = Field(default_factory=dict)
 
+    def over(self, other: SetupChange | CurriculumEntry) -> SetupChange:
+        """Returns these parameters, and the other's where none is given here."""
+        return SetupChange(
+            epsilon=other.epsilon if self.epsilon is None else self.epsilon,
+            threshold=other.threshold if self.threshold is None else self.threshold,
+            options={**other.options, **self.options},
+        )
+
 
 class Tuned(Frozen):
     """Where a method's parameters come from.
@@ -119,12 +127,7 @@ class CurriculumEntry(Frozen):
 
     def on(self, setup: str) -> SetupChange:
         """Returns the parameters that hold on one setup."""
-        change = self.per_setup.get(setup, SetupChange())
-        return SetupChange(
-            epsilon=self.epsilon if change.epsilon is None else change.epsilon,
-            threshold=self.threshold if change.threshold is None else change.threshold,
-            options={**self.options, **change.options},
-        )
+        return self.per_setup.get(setup, SetupChange()).over(self)
 
 
 class Seeds(Frozen):

@@ -28,7 +28,6 @@ class Overrides:
     Attributes:
         values: Assignments such as `budget=20000` or `curricula.spgl.epsilon=0.1`.
         only: Labels and setups to keep; all of a kind that none is named of.
-        seeds: A fixed number of seeds.
     """
 
     values: tuple[str, ...] = ()
@@ -39,11 +38,7 @@ class Overrides:
         return bool(self.values or self.only or self.seeds is not None)
 
     def apply(self, document: YamlDocument, study: Study) -> YamlDocument:
-        """Returns the document with the changes, under the name that they give it.
-
-        Args:
-            document: A study file.
-            study: The study that it says.
+        """Returns the document of a study with the changes, under the name that they give it.
 
         Raises:
             UserError: A change cannot be made.
@@ -99,25 +94,53 @@ def _keep(data: dict[str, Any], only: Sequence[str], study: Study) -> list[str]:
     setups = [setup for setup in study.setups if setup in only] or list(study.setups)
     if study.control not in labels:
         raise UserError(f"--only: keep '{study.control}', which the others are compared with.")
-    data["setups"] = setups
+    data["setups"] = [
+        entry for entry, name in zip(data["setups"], study.setups, strict=True) if name in setups
+    ]
     data["curricula"] = [
-        entry
+        _on(setups, entry)
         for entry, label in zip(data["curricula"], study.labels, strict=True)
         if label in labels
     ]
-    statistics = data.get("statistics") or {}
-    if isinstance(statistics.get("comparisons"), list):
-        statistics["comparisons"] = [
-            question
-            for question in statistics["comparisons"]
-            if set(question["pair"] if isinstance(question, dict) else question) <= set(labels)
-        ]
+    if most := data["seeds"].get("at_most"):
+        data["seeds"]["at_most"] = {name: n for name, n in most.items() if name in setups}
+    _keep_questions(data.get("statistics") or {}, labels, setups)
     if data.get("tuning"):
         tuned = [label for label in data["tuning"]["curricula"] if label in labels]
         space = data["tuning"].get("space") or {}
         kept = {label: part for label, part in space.items() if label in labels}
         data["tuning"] = {**data["tuning"], "curricula": tuned, "space": kept} if tuned else None
     return [name for name in known if name in only]
+
+
+def _on(setups: Sequence[str], entry: Any) -> Any:
+    """Returns a method without what it says of setups that are left out."""
+    if not isinstance(entry, dict) or "per_setup" not in entry:
+        return entry
+    kept = {name: part for name, part in entry["per_setup"].items() if name in setups}
+    return {**entry, "per_setup": kept}
+
+
+def _keep_questions(
+    statistics: dict[str, Any], labels: Sequence[str], setups: Sequence[str]
+) -> None:
+    """Leaves out the pools and comparisons that nothing is left of."""
+    names = set(labels)
+    if pools := statistics.get("pools"):
+        kept = {name: pool for name, pool in pools.items() if set(pool) <= names}
+        statistics["pools"], names = kept, names | set(kept)
+    if not isinstance(statistics.get("comparisons"), list):
+        return
+    found = []
+    for question in statistics["comparisons"]:
+        said = dict(question) if isinstance(question, dict) else {"pair": question}
+        if asked := said.get("setups"):
+            said["setups"] = [name for name in asked if name in setups]
+            if not said["setups"]:
+                continue
+        if set(said["pair"]) <= names:
+            found.append(said)
+    statistics["comparisons"] = found
 
 
 def _name(name: str, changes: dict[str, Any]) -> str:

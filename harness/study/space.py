@@ -74,11 +74,8 @@ BOUNDARY_SHARE = 0.05
 def known_parameters(name: str) -> list[str]:
     """Returns what can be searched of a curriculum."""
     kind = curricula.get(name)
-    found = list(kind.options())
-    found = [*_paced(kind), *found]
-    if "std_floor" in found:
-        found.append(STD_FLOOR_RATIO)
-    return found
+    found = [*_paced(kind), *kind.options()]
+    return [*found, STD_FLOOR_RATIO] if "std_floor" in found else found
 
 
 def space_of(study: Study, entry: CurriculumEntry, setup: str) -> Space:
@@ -165,13 +162,7 @@ def change_for(point: Mapping[str, Any], setup: str) -> SetupChange:
 
 def apply(entry: CurriculumEntry, setup: str, point: Mapping[str, Any]) -> CurriculumEntry:
     """Returns the method with a point of the search in place of its own parameters."""
-    change = change_for(point, setup)
-    here = entry.on(setup)
-    merged = SetupChange(
-        epsilon=here.epsilon if change.epsilon is None else change.epsilon,
-        threshold=here.threshold if change.threshold is None else change.threshold,
-        options={**here.options, **change.options},
-    )
+    merged = change_for(point, setup).over(entry.on(setup))
     return entry.model_copy(update={"per_setup": {**entry.per_setup, setup: merged}})
 
 

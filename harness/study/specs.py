@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import BaseModel, ConfigDict, Field
 
 from pacebench import envs
 from pacebench.harness.seeding import RunSeed
@@ -27,6 +27,13 @@ class Frozen(BaseModel):
     """A record that is validated once, never changes, and refuses keys it does not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Returns a copy, without what the original has cached: a changed cell has another hash."""
+        copied = super().model_copy(update=update, deep=deep)
+        for name in copied.__dict__.keys() - type(self).model_fields.keys():
+            del copied.__dict__[name]
+        return copied
 
 
 class EvaluationDetail(Frozen):
@@ -45,20 +52,16 @@ class EvaluationDetail(Frozen):
     curve_contexts: int | None = Field(
         None,
         ge=1,
+        exclude_if=lambda count: count is None,
         description="Target contexts, the first of the list, at the points before the last and for "
         "the stochastic policy (default: all).",
     )
     detail: Literal["final", "full"] = Field(
         "final",
+        exclude_if=lambda detail: detail == "final",
         description="Whether the stochastic policy and the initial and current distributions are "
         "evaluated at the last point or at every one.",
     )
-
-    @model_serializer(mode="wrap")
-    def _without_defaults(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        data: dict[str, Any] = dump(self)
-        usual = {name: field.default for name, field in EvaluationDetail.model_fields.items()}
-        return {k: v for k, v in data.items() if k not in usual or v != usual[k]}
 
 
 class CurriculumCell(Frozen):
@@ -94,13 +97,8 @@ class ScheduleCell(Frozen):
     warm_up: int = Field(default=0, ge=0)
     min_episodes: int = Field(default=10, ge=1)
     value_signal: ValueSignal = "return"
-    record_every: int = Field(default=1, ge=0)
-
-    @model_serializer(mode="wrap")
-    def _unthinned(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leaves out the usual `record_every`, which cells from before it do not mention."""
-        data: dict[str, Any] = handler(self)
-        return {k: v for k, v in data.items() if k != "record_every" or v != 1}
+    # Cells from before there was a choice do not mention it, and keep their hashes.
+    record_every: int = Field(default=1, ge=0, exclude_if=lambda every: every == 1)
 
 
 class EvaluationCell(EvaluationDetail):
@@ -121,7 +119,6 @@ class Cell(Frozen):
     """Everything that determines the results of a run, except its seed.
 
     Attributes:
-        setup: The name of the setup.
         declared: What the setup says about training, if the study declares it itself.
         setup_digest: Hash of what the setup says (distributions, bounds, horizon, …), so that a
             changed setup does not pass for the old one.
@@ -130,19 +127,14 @@ class Cell(Frozen):
 
     curriculum: CurriculumCell
     setup: str
-    declared: dict[str, Any] | None = None
+    # Not mentioned in cells of registered setups, whose ids it must not change.
+    declared: dict[str, Any] | None = Field(default=None, exclude_if=lambda said: said is None)
     setup_digest: str
     learner: LearnerCell
     schedule: ScheduleCell
     budget: int = Field(ge=1)
     evaluation: EvaluationCell
     versions: dict[str, str]
-
-    @model_serializer(mode="wrap")
-    def _shortened(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leaves out what only cells of declared setups have, so that the ids of others stay."""
-        data: dict[str, Any] = handler(self)
-        return {k: v for k, v in data.items() if k != "declared" or v is not None}
 
     @property
     def task(self) -> envs.Setup:
@@ -168,8 +160,6 @@ class PlannedRun(Frozen):
 
     Attributes:
         label: How reports call its method; it does not determine the result.
-        cell: What is trained.
-        seed: With which seed.
     """
 
     label: str

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pacebench.harness.records import Checkpoint, Hooks, NoHooks, RunResult
+from pacebench.harness.records import Checkpoint, Hooks, RunResult
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.study.specs import Cell
 from pacebench.harness.training.checkpoints import UnusableCheckpointsError
@@ -42,7 +42,7 @@ def train(cell: Cell, seeds: Sequence[RunSeed], hooks: Hooks | None = None) -> l
 
     if len(set(seeds)) != len(seeds):
         raise ValueError("a seed is given twice.")
-    hooks = hooks if hooks is not None else NoHooks()
+    hooks = hooks if hooks is not None else Hooks()
     resolved = ResolvedCell.of(cell)
     capable = resolved.learner.capabilities.checkpoints
     left = {seed: hooks.load(seed) if capable else None for seed in seeds}

@@ -36,12 +36,8 @@ def pack(
 ) -> Checkpoint:
     """Returns a checkpoint; recorded episodes go into arrays, since there may be many.
 
-    Args:
-        step: Environment steps done.
-        arrays: The agent's.
-        evaluations: What was evaluated so far.
-        state: All that is JSON.
-        log: What led to the middle of the episodes; None where they are about to restart.
+    The log tells what led to the middle of the episodes; there is none where they are about to
+    restart.
     """
     texts: dict[str, list[str]] = {}
     stored = dict(arrays)

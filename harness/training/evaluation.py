@@ -32,12 +32,7 @@ def held_out_contexts(
     """Returns the frozen contexts of an evaluation, unclipped.
 
     They depend on the setup, the root seed and their number alone, and a longer list begins with
-    the shorter one.
-
-    Args:
-        setup: The task.
-        evaluation: How many contexts, and the root seed.
-        distribution: `target`, or `initial`, which gets at most `SIDE_CONTEXTS`.
+    the shorter one. The distribution is `target`, or `initial`, which gets at most `SIDE_CONTEXTS`.
     """
     key = {"target": _TARGET, "initial": _INITIAL}[distribution]
     count = evaluation.contexts
@@ -145,10 +140,10 @@ class Evaluator:
             for part in _parts(stacked.shape[1], max(1, MAX_COPIES // len(rows)))
         ]
         measured = {
-            name: np.concatenate([played.measured[name] for played in slices], axis=1)
-            for name in slices[0].measured
+            name: np.concatenate([played[name] for played, _ in slices], axis=1)
+            for name in slices[0][0]
         }
-        broken = {k: reason for played in reversed(slices) for k, reason in played.broken.items()}
+        broken = {k: reason for _, found in reversed(slices) for k, reason in found.items()}
         columns = {
             k: {
                 "step": [step] * stacked.shape[1],

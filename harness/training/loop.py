@@ -16,7 +16,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from pacebench.harness.errors import UserError
-from pacebench.harness.learners.clock import Clock
+from pacebench.harness.learners.base import Clock
 from pacebench.harness.records import (
     DIAGNOSTIC_COLUMNS,
     UPDATE_COLUMNS,

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pacebench.harness.errors import UserError
-from pacebench.harness.records import NoHooks
+from pacebench.harness.records import Hooks
 from pacebench.harness.seeding import RunSeed, StudyRole
 from pacebench.harness.study.specs import PlannedRun, by_cell
 from pacebench.harness.training.loop import TrainingBatch
@@ -27,7 +27,7 @@ def rehearse(runs: Iterable[PlannedRun]) -> None:
         # A pilot's seed: not even the first context of an evaluation run is to be looked at.
         seed = RunSeed(root=run.seed.root, role=StudyRole.PILOT, index=0)
         try:
-            batch = TrainingBatch(ResolvedCell.of(run.cell), [seed], [None], NoHooks())
+            batch = TrainingBatch(ResolvedCell.of(run.cell), [seed], [None], Hooks())
             batch.envs.restart([0])
             batch.envs.env.close()
         except MemoryError:

@@ -11,7 +11,7 @@ from pacebench import curricula, envs
 from pacebench.harness import learners
 from pacebench.harness.errors import UserError
 from pacebench.harness.seeding import RunRole, RunSeed
-from pacebench.harness.study.construct import make_curriculum, unfed
+from pacebench.harness.study.construct import blind_critic, make_curriculum, unfed
 from pacebench.harness.study.specs import Cell
 from pacebench.harness.training.scheduler import CurriculumScheduler
 
@@ -21,12 +21,7 @@ class ResolvedCell:
     """A cell, and what follows from it for training.
 
     Attributes:
-        cell: The cell.
-        setup: Its setup.
-        learner: Its learner's class.
-        params: Its learner's parameters, validated.
         rollout_steps: Environment steps per seed and iteration.
-        copies: Environment copies per seed.
         iterations: Rollouts until the budget is used up; the last one is whole, as in
             Stable-Baselines3.
         grid: Evaluation steps with the number of iterations after which each is due.
@@ -54,11 +49,8 @@ class ResolvedCell:
         learner = learners.get(cell.learner.name)
         params = learner.Params.model_validate(cell.learner.params)
         if cell.schedule.value_signal == "critic":
-            if not setup.visible:
-                raise UserError(
-                    f"value_signal 'critic' needs a visible context, but '{setup.name}' hides it: "
-                    "the critic's value would not depend on it; use 'return'."
-                )
+            if sentence := blind_critic(setup):
+                raise UserError(f"value_signal {sentence}")
             if not learner.capabilities.critic:
                 raise UserError(
                     f"learner '{cell.learner.name}' has no critic of states; use value_signal "

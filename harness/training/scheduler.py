@@ -95,9 +95,7 @@ class CurriculumScheduler:
     """One seed's curriculum with its random stream, its cohort and its records.
 
     Attributes:
-        curriculum: The curriculum.
         rng: The stream that contexts are drawn from.
-        cohort: The episodes of the next update.
         collecting: Whether the cohort is under way.
         rows: One column per field of the records of all updates so far; empty before the first.
     """

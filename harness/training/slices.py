@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,19 +18,6 @@ from pacebench.harness.training.non_finite import zero_non_finite
 ROWS = 16
 
 
-@dataclass(frozen=True)
-class EvaluationSlice:
-    """What the episodes of R seeds came to, m each.
-
-    Attributes:
-        measured: Columns of the evaluation by name, each (R, m).
-        broken: Why a seed could not be evaluated, by its position.
-    """
-
-    measured: dict[str, NDArray[Any]]
-    broken: dict[int, str]
-
-
 def play_slice(
     setup: envs.Setup,
     agents: Agents,
@@ -39,7 +25,7 @@ def play_slice(
     contexts: Floats,
     seeds: Sequence[np.random.SeedSequence],
     streams: Sequence[np.random.Generator | None],
-) -> EvaluationSlice:
+) -> tuple[dict[str, NDArray[Any]], dict[int, str]]:
     """Plays one episode in each context, all at once.
 
     Args:
@@ -50,6 +36,10 @@ def play_slice(
         seeds: What the m episodes of each agent draw from.
         streams: What the policy draws from in each of the R × m episodes; without, it acts
             deterministically.
+
+    Returns:
+        Columns of the evaluation by name, each (R, m); why an agent could not be evaluated, by its
+        position.
     """
     m = contexts.shape[1]
     total = len(rows) * m
@@ -96,7 +86,7 @@ def play_slice(
                 running = running[running]
     env.close()
     shape = (len(rows), m)
-    return EvaluationSlice({k: v.reshape(shape) for k, v in measured.items()}, broken)
+    return {k: v.reshape(shape) for k, v in measured.items()}, broken
 
 
 def _draw_noise(

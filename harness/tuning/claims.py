@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from pacebench.harness.runner.leases import LeaseLostError, Leases
 from pacebench.harness.study.specs import digest
-from pacebench.harness.tuning.storage import patiently, troubles
+from pacebench.harness.tuning.storage import patiently, troubles, without_notices
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage, RDBStorage
@@ -71,7 +70,6 @@ class SearchClaims:
     """Hands out searches, each to one process at a time.
 
     Attributes:
-        storage: Where the trials are.
         leases: For storages without a heartbeat.
     """
 
@@ -93,8 +91,7 @@ def _claim(storage: RDBStorage, name: str) -> DatabaseClaim | None:
     from optuna.trial import TrialState
 
     batons = optuna.create_study(storage=storage, study_name=name, load_if_exists=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+    with without_notices():
         optuna.storages.fail_stale_trials(batons)
     open_ones = [t for t in batons.get_trials(deepcopy=False) if not t.state.is_finished()]
     if not open_ones:

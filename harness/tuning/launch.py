@@ -35,7 +35,6 @@ class SearchProgress:
     """How far a search is.
 
     Attributes:
-        search: The search.
         done: Trials that ended.
         best: Best value of a complete trial; None before the first.
         concluded: Whether the search has made its choice.

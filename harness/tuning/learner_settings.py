@@ -66,7 +66,7 @@ GRIDS: dict[str, dict[str, Any]] = {
         "fixed": {"n_envs": 16, "norm_reward": True, "batch_size": 128},
         "grid": {
             "n_steps": [64, 128, 256, 512, 1024],
-            "learning_rate": [1e-4, 3e-4, 1e-3, 3e-3],
+            "learning_rate": [3e-5, 1e-4, 3e-4, 1e-3, 3e-3],
             "gae_lambda": [0.9, 0.95, 0.98, 0.99],
             "log_std_init": [-2.0, -1.0, 0.0, 1.0],
         },
@@ -81,8 +81,8 @@ GRIDS: dict[str, dict[str, Any]] = {
         "budget": 300_000,
         "fixed": {"n_envs": 20, "n_steps": 200, "norm_obs": True, "norm_reward": True},
         "grid": {
-            "log_std_init": [-2.0, -1.0, 0.0, 1.0],
-            "learning_rate": [1e-4, 3e-4, 1e-3, 3e-3],
+            "log_std_init": [-2.0, -1.0, 0.0, 1.0, 2.0, 3.0],
+            "learning_rate": [3e-5, 1e-4, 3e-4, 1e-3, 3e-3],
             "batch_size": [100, 200, 400, 800],
             "gae_lambda": [0.9, 0.95, 0.98, 0.99],
         },
@@ -112,6 +112,7 @@ def train_on_initial(
         name=f"{spec.name}@initial",
         target_mean=spec.initial_mean,
         target_variance=spec.initial_variance,
+        target=spec.initial,
     )
     checked = learners.get(learner).Params.model_validate({"gamma": spec.gamma, **params})
     cell = Cell(
@@ -202,11 +203,13 @@ def select(setup: str, seeds: int, root: int, out: Path) -> None:
         "command": f"{_COMMAND} {setup} --seeds {seeds} --root {root}",
         "fixed": declared["fixed"],
     }
+    kept = json.loads(out.read_text()) if out.exists() else {"settings": {}}
     begun = Path(f"{out}.{setup}.partial")
-    record = json.loads(begun.read_text()) if begun.exists() else {}
+    record = kept["settings"].get(setup, {}).get("ppo", {})
+    record = json.loads(begun.read_text()) if begun.exists() else record
     if {key: record.get(key) for key in asked} != asked:
         record = {**asked, "tried": []}
-    # A grid may be widened in mid-search: candidates tried so far stay true.
+    # A grid may be widened in mid-search or after it: candidates tried so far stay true.
     record["grid"] = declared["grid"]
     runs = [RunSeed(root=root, role=StudyRole.TUNE, index=i) for i in range(seeds)]
 
@@ -223,10 +226,9 @@ def select(setup: str, seeds: int, root: int, out: Path) -> None:
 
     place, at_end = climb(declared["grid"], declared["start"], score_of)
     record |= {"params": {**declared["fixed"], **place}, "at_end_of_grid": at_end}
-    kept = json.loads(out.read_text()) if out.exists() else {"settings": {}}
     kept["settings"].setdefault(setup, {})["ppo"] = record
     out.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
-    begun.unlink()
+    begun.unlink(missing_ok=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

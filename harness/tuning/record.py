@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +30,10 @@ class TrialRecord(Frozen):
     """One configuration of a search and how it did.
 
     Attributes:
-        number: Its place in the search.
         state: COMPLETE, PRUNED or FAIL, as Optuna calls them.
         point: Where it lies in the search space.
         value: Mean score over its seeds, normalised; None where it failed.
-        scores: Score of each seed.
         statuses: How each seed's run ended.
-        env_steps: Environment steps it used.
-        seconds: Training time of its seeds.
     """
 
     number: int
@@ -55,8 +53,6 @@ class Candidate(Frozen):
         trial: Number of the trial it was; None for the study's own configuration.
         searched: What it scored in the search; None for the study's own configuration.
         scores: What it scored on the fresh seeds.
-        env_steps: Environment steps that running it again used.
-        seconds: Training time of running it again.
     """
 
     trial: int | None
@@ -81,8 +77,6 @@ class SearchRecord(Frozen):
             variance it explains; empty where there are too few trials to say.
         candidates: The best configurations on fresh seeds, best of the search first, and the
             study's own configuration last.
-        chosen: Number of the chosen trial.
-        point: Its place in the search space.
         own: The place of the study's own configuration, as far as it has one there.
         boundary: Parameters of it that lie within 5 % of an end of their range.
     """
@@ -180,13 +174,10 @@ def read_record(path: Path) -> TuningRecord:
         UserError: There is none, it is not one of ours, or a newer version made it.
     """
     try:
-        return TuningRecord.model_validate(parse_record(read_file(path), path, FORMAT))
+        with _reading(path, "a tuning record"):
+            return TuningRecord.model_validate(parse_record(read_file(path), path, FORMAT))
     except FileNotFoundError:
         raise UserError(f"{path}: there is no tuning record; run pacebench tune first.") from None
-    except ValidationError as error:
-        raise BadFileError(path, f"is not a tuning record ({first_mistake(error)})") from None
-    except OSError as error:
-        raise StorageError(path, error) from error
 
 
 def read_search(path: Path, budget: int) -> SearchRecord | None:
@@ -196,13 +187,21 @@ def read_search(path: Path, budget: int) -> SearchRecord | None:
         UserError: It cannot be read, or is not one of ours.
     """
     try:
-        record = SearchRecord.model_validate(parse_json(read_file(path), path))
+        with _reading(path, "the record of a search"):
+            record = SearchRecord.model_validate(parse_json(read_file(path), path))
     except FileNotFoundError:
         return None
+    return record if record.budget == budget else None
+
+
+@contextlib.contextmanager
+def _reading(path: Path, kind: str) -> Iterator[None]:
+    """Says what is wrong with a file; that it is absent is for the caller to say."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
     except ValidationError as error:
-        raise BadFileError(
-            path, f"is not the record of a search ({first_mistake(error)})"
-        ) from None
+        raise BadFileError(path, f"is not {kind} ({first_mistake(error)})") from None
     except OSError as error:
         raise StorageError(path, error) from error
-    return record if record.budget == budget else None

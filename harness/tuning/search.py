@@ -40,8 +40,6 @@ class Search:
 
     Attributes:
         study: The study as its file says.
-        entry: The method.
-        setup: The setup.
         replicate: Which of the independent searches.
         root: Results folder of the study's tuning.
     """

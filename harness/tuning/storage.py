@@ -117,7 +117,7 @@ def _connect(url: URL, limits: Limits) -> RDBStorage:
     # Optuna logs a failed connection before it raises; one sentence is enough.
     optuna.logging.set_verbosity(optuna.logging.CRITICAL)
     try:
-        with _without_notices():
+        with without_notices():
             storage = optuna.storages.RDBStorage(
                 url.render_as_string(hide_password=False),
                 engine_kwargs=options,
@@ -192,7 +192,7 @@ def make_sampler(name: str, seed: int) -> BaseSampler:
 
     if name not in sampler_names():
         raise UnknownNameError("sampler", name, sampler_names())
-    with _without_notices():
+    with without_notices():
         sampler: BaseSampler = getattr(samplers, name)(seed=seed, **SAMPLERS[name])
     return sampler
 
@@ -202,13 +202,13 @@ def make_pruner(kind: str) -> BasePruner:
     from optuna import pruners
 
     name, options = PRUNERS[kind]
-    with _without_notices():
+    with without_notices():
         pruner: BasePruner = getattr(pruners, name)(**options)
     return pruner
 
 
 @contextlib.contextmanager
-def _without_notices() -> Iterator[None]:
+def without_notices() -> Iterator[None]:
     """Keeps Optuna from warning that something is new: it was chosen."""
     from optuna.exceptions import ExperimentalWarning
 

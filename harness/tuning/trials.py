@@ -35,11 +35,9 @@ class SeedScore:
 
     Attributes:
         index: The seed's index among the tuning seeds.
-        status: How the run ended.
         score: The study's estimand on the normalised scale; the floor where the method failed;
             None where the infrastructure did.
         env_steps: Environment steps of the tuning budget that it stands for.
-        seconds: Training time.
     """
 
     index: int
@@ -54,14 +52,8 @@ def advance(
 ) -> bool:
     """Makes the next trial of a search, or finishes the one that a stopped process left.
 
-    Args:
-        search: The search.
-        study: It, as Optuna keeps it.
-        options: Where and how training runs are made.
-        check: Raises where the search is another process's by now; asked before every change.
-
-    Returns:
-        Whether there was one to make: False once the budget is used up.
+    `check` is asked before every change, and raises where the search is another process's by now.
+    Returns False once the budget is used up.
 
     Raises:
         StoppedError: The user asked to stop.
@@ -128,12 +120,7 @@ def runs_of(search: Search, trials: Sequence[FrozenTrial]) -> list[PlannedRun]:
 
 
 def run_planned(search: Search, runs: list[PlannedRun], options: RunOptions) -> None:
-    """Makes runs of a search; what is there already is not made again.
-
-    Args:
-        search: The search they belong to.
-        runs: Every run so far, so that the manifest keeps them all.
-        options: Where and how to make them.
+    """Makes runs that are not there yet; all of the search so far are given, for its manifest.
 
     Raises:
         StoppedError: The user asked to stop before they were done.

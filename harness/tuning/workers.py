@@ -11,7 +11,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pacebench.harness.runner.display import Silent
+from pacebench.harness.runner.display import Display
 from pacebench.harness.runner.launch import RunOptions
 from pacebench.harness.runner.leases import LeaseLostError, Leases
 from pacebench.harness.runner.local import kept_workers
@@ -38,7 +38,7 @@ def start(
 ) -> list[BaseProcess]:
     """Starts worker processes."""
     context = multiprocessing.get_context("spawn")
-    silent = replace(options, workers=1, display=Silent())
+    silent = replace(options, workers=1, display=Display())
     processes: list[BaseProcess] = [
         context.Process(target=_main, args=(study, root, url, silent)) for _ in range(count)
     ]

@@ -14,12 +14,12 @@ import numpy as np
 from pacebench import envs
 from pacebench.harness import learners
 from pacebench.harness.errors import UserError
-from pacebench.harness.learners.clock import PHASES
+from pacebench.harness.learners.base import PHASES
 from pacebench.harness.records import (
     EVALUATION_COLUMNS,
     UPDATE_COLUMNS,
     Checkpoint,
-    NoHooks,
+    Hooks,
     RunResult,
     Status,
 )
@@ -122,11 +122,11 @@ def fingerprint(result: RunResult) -> str:
     return digest.hexdigest()
 
 
-class InterruptingHooks(NoHooks):
+class InterruptingHooks(Hooks):
     """Keeps checkpoints as a store would, and stops after so many iterations."""
 
     def __init__(self) -> None:
-        super().__init__()
+        self.results: list[RunResult] = []
         self.kept: dict[RunSeed, Checkpoint] = {}
         self.refused: dict[RunSeed, str] = {}
         self.left = 10**9
@@ -151,6 +151,10 @@ class InterruptingHooks(NoHooks):
         """Counts iterations."""
         self.steps += env_steps
         self.left -= 1
+
+    def finished(self, result: RunResult) -> None:
+        """Keeps a result."""
+        self.results.append(result)
 
     def should_stop(self) -> bool:
         """Whether enough were made."""

@@ -14,7 +14,7 @@ import pytest
 
 from pacebench import harness
 from pacebench.harness.analysis.waves import open_questions, scored_table
-from pacebench.harness.runner.display import Silent
+from pacebench.harness.runner.display import Display
 from pacebench.harness.runner.launch import RunOptions
 from pacebench.harness.store.manifest import study_of
 from pacebench.harness.store.store import RunStore
@@ -56,7 +56,7 @@ def outcome(root: Path) -> tuple[dict[str, str], dict[str, bytes], list[dict[str
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, ...]:
     results = tmp_path_factory.mktemp("local")
-    options = RunOptions(workers=1, display=Silent())
+    options = RunOptions(workers=1, display=Display())
     first = harness.run(STUDY, results=results, options=options, until_decided=False)
     assert first.made == 4
     summary = harness.run(STUDY, results=results, options=options)
@@ -71,7 +71,7 @@ def test_waves_are_the_same_on_every_executor(
     pytest.importorskip({"ray": "ray", "slurm": "submitit"}[executor])
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
     slurm = {"cluster": "local"} if executor == "slurm" else {}
-    options = RunOptions(executor=executor, workers=2, slurm=slurm, display=Silent())
+    options = RunOptions(executor=executor, workers=2, slurm=slurm, display=Display())
     harness.run(STUDY, results=tmp_path, options=options)
     assert outcome(tmp_path / "waves") == expected
     if executor == "ray":
@@ -115,5 +115,5 @@ def test_a_wave_that_is_killed_is_resumed(tmp_path: Path, expected: tuple[Any, .
     file.write_text(to_yaml(STUDY.model_dump(mode="json")))
     root = tmp_path / "results" / "waves"
     assert all(killed_at(file, root, event) for event in ("start", "end", "start"))
-    harness.run(STUDY, results=root.parent, options=RunOptions(workers=1, display=Silent()))
+    harness.run(STUDY, results=root.parent, options=RunOptions(workers=1, display=Display()))
     assert outcome(root) == expected

@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 import torch
 from stable_baselines3 import PPO, SAC
+from stable_baselines3.common import utils
 from stable_baselines3.common.env_util import make_vec_env
+from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.vec_env import SubprocVecEnv, VecNormalize
 
 from pacebench import curricula, envs
@@ -21,6 +23,12 @@ from pacebench.harness.sb3 import CurriculumCallback, CurriculumWrapper, evaluat
 from tests.harness.training.cells import curriculum_of
 
 SETUP = envs.setup("point-mass-2")
+
+
+@pytest.fixture(autouse=True)
+def without_logs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeps models from making a folder in the temporary directory at every call of `learn`."""
+    monkeypatch.setattr(utils, "configure_logger", lambda *_: Logger(None, []))
 
 
 def make_env(curriculum: curricula.Curriculum) -> gymnasium.Env[Any, Any]:

@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 
 from pacebench.envs.arrays import Bools, Floats
 from pacebench.harness.learners import limits
-from pacebench.harness.learners.base import Floats32, RolloutEnvs, noise_width
+from pacebench.harness.learners.base import Clock, Floats32, RolloutEnvs, noise_width
 from pacebench.harness.learners.batched.gae import advantages
 from pacebench.harness.learners.batched.heads import head_of
 from pacebench.harness.learners.batched.network import Layout, StackedPolicy
 from pacebench.harness.learners.batched.normalise import Normaliser
 from pacebench.harness.learners.batched.update import Rollout, Updater
-from pacebench.harness.learners.clock import Clock
 from pacebench.harness.learners.ppo import PPOParams
 from pacebench.harness.seeding import RunRole, RunSeed
 
@@ -37,7 +36,7 @@ class BatchedPPO:
         d, width = int(observation_space.shape[0]), noise_width(action_space)
         layout = Layout(d, width, params.net_arch, isinstance(action_space, spaces.Discrete))
         self._policy = StackedPolicy(layout, self.count, params.activation)
-        self._head = head_of(action_space, self._policy)
+        self._head = head_of(action_space, self._policy, params.ent_coef)
         for k, seed in enumerate(seeds):
             self._policy.initialise(
                 k, seed.sequence(RunRole.INIT), params.ortho_init, params.log_std_init

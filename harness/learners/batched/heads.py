@@ -6,7 +6,8 @@ A head draws actions in a rollout, and in the update tells log π(a|s) and takes
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from typing import Any
 
 import numpy as np
 from gymnasium import spaces
@@ -21,64 +22,71 @@ HALF_LOG_2PI = np.float32(0.5 * math.log(2.0 * math.pi))
 _MINUS_HALF = np.float32(-0.5)
 
 
-class ActionHead(Protocol):
+class ActionHead(ABC):
     """The distribution of S policies' actions.
 
     Attributes:
         columns: How many numbers of a rollout one action takes.
+        ent_coef: What the entropy counts in the loss.
     """
 
-    columns: int
+    def __init__(self, policy: StackedPolicy, columns: int, ent_coef: float) -> None:
+        self.policy, self.columns, self.ent_coef = policy, columns, ent_coef
 
+    @abstractmethod
     def begin(self, noise: Floats32) -> None:
         """Takes the standard normal numbers (T, S, n, `noise_width`) of a rollout."""
 
+    @abstractmethod
     def scores(self, heads: Floats32, t: int) -> Floats32:
         """Returns what the actions of step t are chosen by (S, n, width); overwrites `heads`."""
 
     def choose(self, scores: Floats32) -> Floats32:
         """Returns the actions (S, n, columns) as a rollout keeps them."""
+        return scores
 
     def for_env(self, actions: Floats32) -> NDArray[Any]:
         """Returns them as the environment takes them."""
+        return actions
 
+    @abstractmethod
     def rollout_log_prob(self) -> Floats32:
         """Returns log π (T, S, n) of the actions of the rollout."""
 
+    @abstractmethod
     def act(self, heads: Floats32, noise: Floats) -> NDArray[Any]:
         """Returns actions inside the action space, deterministic ones where `noise` is zero."""
 
+    @abstractmethod
     def log_prob(self, heads: Floats32, actions: Floats32) -> Floats32:
         """Returns log π (S, B) of a minibatch, and keeps what `backward` needs."""
 
-    def backward(
-        self,
-        d_log_prob: Floats32,
-        d_heads: Floats32,
-        ent_coef: float,
-        weights: Floats32 | None = None,
-    ) -> None:
+    @abstractmethod
+    def backward(self, d_log_prob: Floats32, d_heads: Floats32, weights: Floats32 | None) -> None:
         """Writes the gradient of the loss, given that with respect to log π (S, B).
 
         The entropy counts with `weights` (S, B) of mean 1, or evenly.
         """
 
+    @abstractmethod
     def entropy(self) -> Floats32:
         """Returns the mean entropy (S,) of the last minibatch's policies."""
 
 
-def head_of(space: spaces.Box | spaces.Discrete, policy: StackedPolicy) -> ActionHead:
+def head_of(
+    space: spaces.Box | spaces.Discrete, policy: StackedPolicy, ent_coef: float
+) -> ActionHead:
     """Returns the head for an action space."""
     if isinstance(space, spaces.Discrete):
-        return CategoricalHead(policy, space)
-    return GaussianHead(policy, space)
+        return CategoricalHead(policy, space, ent_coef)
+    return GaussianHead(policy, space, ent_coef)
 
 
-class GaussianHead:
+class GaussianHead(ActionHead):
     """Normal actions whose spread does not depend on the state; clipped by the environment."""
 
-    def __init__(self, policy: StackedPolicy, space: spaces.Box) -> None:
-        self.policy, self.columns = policy, policy.layout.action
+    def __init__(self, policy: StackedPolicy, space: spaces.Box, ent_coef: float) -> None:
+        super().__init__(policy, policy.layout.action, ent_coef)
         self._low, self._high = space.low, space.high
 
     def begin(self, noise: Floats32) -> None:
@@ -92,14 +100,6 @@ class GaussianHead:
         with np.errstate(invalid="ignore"):
             heads += self._scaled[t]
         return heads
-
-    def choose(self, scores: Floats32) -> Floats32:
-        """Returns the scores."""
-        return scores
-
-    def for_env(self, actions: Floats32) -> NDArray[Any]:
-        """Returns the actions."""
-        return actions
 
     def rollout_log_prob(self) -> Floats32:
         """Returns log π = Σ −z²/2 − log σ − log √2π, z being the noise."""
@@ -125,13 +125,7 @@ class GaussianHead:
         log_prob -= np.add.reduce(log_std + HALF_LOG_2PI, axis=1, keepdims=True)
         return log_prob
 
-    def backward(
-        self,
-        d_log_prob: Floats32,
-        d_heads: Floats32,
-        ent_coef: float,
-        weights: Floats32 | None = None,
-    ) -> None:
+    def backward(self, d_log_prob: Floats32, d_heads: Floats32, weights: Floats32 | None) -> None:
         """Writes the gradients of means and log standard deviations."""
         np.multiply(d_log_prob[:, :, None], self._z, out=d_heads)
         d_heads *= self._inverse_std
@@ -139,7 +133,7 @@ class GaussianHead:
         squares -= 1
         squares *= d_log_prob[:, :, None]
         np.add.reduce(squares, axis=1, out=self.policy.grad_log_std)
-        self.policy.grad_log_std -= np.float32(ent_coef)
+        self.policy.grad_log_std -= np.float32(self.ent_coef)
 
     def entropy(self) -> Floats32:
         """Returns Σ log σ + log √2πe."""
@@ -147,17 +141,16 @@ class GaussianHead:
         return entropy
 
 
-class CategoricalHead:
+class CategoricalHead(ActionHead):
     """Probabilities of K actions, drawn by the Gumbel-max trick.
 
     The noise is normal like everybody's: Φ makes it uniform and −log(−log u) Gumbel, and equal
     noise, such as zeros, leaves the most probable action.
     """
 
-    columns = 1
-
-    def __init__(self, policy: StackedPolicy, space: spaces.Discrete) -> None:
-        self.policy, self._start = policy, int(space.start)
+    def __init__(self, policy: StackedPolicy, space: spaces.Discrete, ent_coef: float) -> None:
+        super().__init__(policy, 1, ent_coef)
+        self._start = int(space.start)
 
     def begin(self, noise: Floats32) -> None:
         """Makes the noise Gumbel."""
@@ -202,21 +195,15 @@ class CategoricalHead:
         log_prob: Floats32 = np.take_along_axis(self._all, self._index, axis=-1)[..., 0]
         return log_prob
 
-    def backward(
-        self,
-        d_log_prob: Floats32,
-        d_heads: Floats32,
-        ent_coef: float,
-        weights: Floats32 | None = None,
-    ) -> None:
+    def backward(self, d_log_prob: Floats32, d_heads: Floats32, weights: Floats32 | None) -> None:
         """Writes the gradient of the logits: ∂log π(a)/∂l = 1ₐ − π, ∂H/∂l = −π (log π + H)."""
         probability = np.exp(self._all)
         np.multiply(probability, -d_log_prob[:, :, None], out=d_heads)
         taken = np.take_along_axis(d_heads, self._index, axis=-1) + d_log_prob[:, :, None]
         np.put_along_axis(d_heads, self._index, taken, axis=-1)
-        if ent_coef:
+        if self.ent_coef:
             entropy = -(probability * self._all).sum(axis=-1, keepdims=True)
-            weight: Any = np.float32(ent_coef / d_heads.shape[1])
+            weight: Any = np.float32(self.ent_coef / d_heads.shape[1])
             if weights is not None:
                 weight = weight * weights[:, :, None]
             d_heads += weight * probability * (self._all + entropy)

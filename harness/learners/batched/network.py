@@ -25,7 +25,6 @@ class Layout:
     nothing ever flows back through them.
 
     Attributes:
-        observation: Dimension of the observation.
         action: Dimension of the action, or the number of discrete ones.
         hidden: Widths of the hidden layers, of the actor and of the critic alike.
         discrete: Whether actions are discrete; the log standard deviation then stays unused.

@@ -27,7 +27,6 @@ class Rollout:
     Attributes:
         packed: (S, N, observation + action + 4): observation, action, old log-probability,
             advantage, return, old value.
-        observation: Dimension of the observation.
         action: How many numbers an action takes.
         learned: Which transitions (S, N) are learned from; None if all are.
     """
@@ -157,13 +156,8 @@ class Updater:
     ) -> None:
         """Computes the gradients of all agents' losses and steps the agents that still train.
 
-        Args:
-            batch: Shuffled transitions (S, B, …).
-            rollout: Says what their columns are.
-            training: As in `epoch`.
-            largest: As in `epoch`.
-            left: How many transitions from the first on each agent learns from; None for all.
-            watched: Whether diagnostics are taken of it.
+        `batch` holds shuffled transitions (S, B, …) with the rollout's columns, of which each agent
+        learns from the first `left`, or from all; diagnostics are taken if it is `watched`.
         """
         p, policy = self.params, self.policy
         d, a = rollout.observation, rollout.action
@@ -206,7 +200,7 @@ class Updater:
         d_log_prob *= np.float32(-1.0 / size)
         if weights is not None:
             d_log_prob *= weights
-        self.head.backward(d_log_prob, d_means, p.ent_coef, weights)
+        self.head.backward(d_log_prob, d_means, weights)
 
         values = out[:, 1, :, 0]
         if p.clip_range_vf is None:

@@ -115,7 +115,7 @@ def distance_figure(
         "Median over runs (thick), 5th to 95th percentile (shade) and the medians of the others "
         "in grey. The lowest line of a panel stands for everything below it, zero included."
     )
-    return _over_time(data, setup, updates, column, f"{column}-{setup}", title, y, caption)
+    return over_time(data, setup, updates, column, f"{column}-{setup}", title, y, caption)
 
 
 def step_figure(data: ReportData, setup: str, updates: pd.DataFrame) -> Figure | None:
@@ -132,10 +132,10 @@ def step_figure(data: ReportData, setup: str, updates: pd.DataFrame) -> Figure |
         "than ε."
     )
     name, title = f"kl-step-{setup}", "Size of the steps against ε"
-    return _over_time(data, setup, paced, "ratio", name, title, y, caption, ((1.0, "ε"),))
+    return over_time(data, setup, paced, "ratio", name, title, y, caption, ((1.0, "ε"),))
 
 
-def _over_time(
+def over_time(
     data: ReportData,
     setup: str,
     updates: pd.DataFrame,
@@ -146,6 +146,7 @@ def _over_time(
     caption: str,
     rules: tuple[tuple[float, str], ...] = (),
 ) -> Figure | None:
+    """Draws a column over environment steps, a panel per method; None where nobody has a value."""
     grid = np.linspace(0, data.study.budget, _POINTS + 1)
     panels = []
     for label, style in data.styles.items():

@@ -14,6 +14,7 @@ from pacebench.harness.report.sections.closing import accounting, limits, proven
 from pacebench.harness.report.sections.cost import cost
 from pacebench.harness.report.sections.curves import efficiency, learning
 from pacebench.harness.report.sections.episodes import episodes
+from pacebench.harness.report.sections.learner import learner
 from pacebench.harness.report.sections.scores import results
 from pacebench.harness.report.sections.tuning import tuning
 
@@ -28,6 +29,7 @@ SECTIONS: tuple[SectionOf, ...] = (
     behaviour,
     episodes,
     efficiency,
+    learner,
     cost,
     tuning,
     accounting,

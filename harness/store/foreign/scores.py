@@ -20,8 +20,6 @@ class ForeignRow(NamedTuple):
     """One score of one run.
 
     Attributes:
-        method: Whose run.
-        task: On what.
         seed: Which of its runs, in whatever way the file tells them apart.
         step: When it was measured; 0 where the file does not say.
         score: What it scored, more being better; NaN where it is unknown.
@@ -46,7 +44,6 @@ class ForeignScores:
 
     Attributes:
         rows: `ForeignRow`s as a frame, in the order of the files.
-        source: What they were read from.
         notes: What the reader of a report must know about how they were read.
         normalised: Whether the file's format promises scores on one scale for all tasks.
     """

@@ -10,7 +10,7 @@ import pytest
 from pacebench import harness
 from pacebench.harness.analysis.waves import DECIDED, open_questions, planned_counts, scored_table
 from pacebench.harness.runner import local
-from pacebench.harness.runner.display import Silent
+from pacebench.harness.runner.display import Display
 from pacebench.harness.runner.launch import RunOptions
 from pacebench.harness.runner.process import WorkerProcess
 from pacebench.harness.study.expand import expand
@@ -110,7 +110,7 @@ def test_waves_are_run_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
             "learner": {"name": "ppo", "params": {"n_steps": 64}},
         }
     )
-    options = RunOptions(workers=1, display=Silent())
+    options = RunOptions(workers=1, display=Display())
     first = harness.run(study, results=tmp_path, options=options, until_decided=False)
     assert (first.made, first.total) == (2, 2)
     started: list[WorkerProcess] = []

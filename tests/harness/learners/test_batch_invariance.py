@@ -115,7 +115,7 @@ def test_an_update_of_any_shape_is_the_same_alone(
         rollout = Rollout(packed[members], observation, action)
         orders = [np.random.default_rng(member) for member in members]
         Updater(
-            policy, head_of(spaces.Box(-1.0, 1.0, (policy.layout.action,)), policy), params
+            policy, head_of(spaces.Box(-1.0, 1.0, (policy.layout.action,)), policy, 0.0), params
         ).update(rollout, orders, np.ones(len(members), dtype=np.bool_))
         after.append(policy.params[members.index(chosen)].numpy().tobytes())
     assert after[0] == after[1]

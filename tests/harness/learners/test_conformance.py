@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -85,6 +87,16 @@ def test_an_off_policy_learner_takes_the_steps_that_are_counted() -> None:
         (result,) = train(tiny_cell("sb3-sac"), SEEDS[:1])
     assert steps == [520, 1040]
     assert result.env_steps == 1040
+
+
+def test_stable_baselines3_leaves_nothing_in_the_temporary_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (result,) = train(tiny_cell("sb3-ppo", budget=600, steps=(600,)), SEEDS[:1])
+    assert result.status is Status.OK
+    assert np.isfinite(result.diagnostics["value_loss"]).all(), "its log is read all the same"
+    assert not list(tmp_path.glob("SB3-*"))
 
 
 def test_the_package_imports_without_a_tensor_library() -> None:

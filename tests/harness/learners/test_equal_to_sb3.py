@@ -11,6 +11,7 @@ import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
 from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.logger import Logger
 
 from pacebench import envs
 from pacebench.harness import learners
@@ -165,6 +166,7 @@ def record(setup_name: str, params: PPOParams, index: int) -> Recorded:
             # Downwards, so that some pass the gate, some hit the wall, some dawdle to the horizon.
             model.policy.action_net.bias[1] -= 3.0
     before = agent.policy(0)
+    model.set_logger(Logger(None, []))
     _, callback = model._setup_learn(STEPS * COPIES, _Silent(), reset_num_timesteps=False)
     with agent.streams.installed():
         model.collect_rollouts(model.env, callback, model.rollout_buffer, STEPS)

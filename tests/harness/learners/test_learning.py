@@ -65,6 +65,13 @@ def test_recorded_settings_are_the_best_of_what_was_tried(setup: str) -> None:
     best = max(record["tried"], key=lambda tried: tried["mean_return"])
     assert best["varied"].items() <= record["params"].items()
     learners.PPOParams.model_validate(record["params"])
+    # It has worse neighbours on both sides in everything that was searched.
+    assert record["at_end_of_grid"] == []
+    tried = [candidate["varied"] for candidate in record["tried"]]
+    for name, places in record["grid"].items():
+        at = places.index(best["varied"][name])
+        for neighbour in (places[at - 1], places[at + 1]):
+            assert {**best["varied"], name: neighbour} in tried
 
 
 @pytest.mark.slow

@@ -1,11 +1,13 @@
-"""Pictures of target episodes, from the policies of runs that were really trained."""
+"""Pictures of episodes and diagnostics of the learner, from runs that were really trained."""
 
 from __future__ import annotations
 
 import base64
 import io
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -13,6 +15,7 @@ from pacebench.harness.report.document import Pictures, Text
 from pacebench.harness.report.gather import gather
 from pacebench.harness.report.render import page
 from pacebench.harness.report.sections.episodes import episodes, film_episodes
+from pacebench.harness.report.sections.learner import learner
 from pacebench.harness.report.sections.order import document
 from pacebench.harness.store.ledger import Ledger, now
 from pacebench.harness.store.load import load_results
@@ -74,3 +77,20 @@ def test_without_policies_a_sentence_says_so(root: Path) -> None:
     (block,) = episodes(data).blocks
     assert isinstance(block, Text)
     assert "hold no policies" in block.text
+
+
+def test_the_learner_tells_of_its_policy_updates(root: Path) -> None:
+    """Table and figures hold what the runs recorded."""
+    data = gather(root, load_results(root), Ledger(root))
+    recorded = [RunStore(root).diagnostics(run).to_pandas() for run in data.runs["run_id"]]
+    told = learner(data)
+    assert told is not None
+    table, fold = told.blocks
+    (row,) = table.table.rows
+    ends = [run["entropy"].iloc[-1] for run in recorded]
+    assert row["entropy"] == pytest.approx(np.median(ends))
+    assert row["runs"] == 2
+    names = {figure.name for figure in fold.blocks[0].figures}
+    assert {"learner-entropy-point-mass-2", "learner-gradient_norm-point-mass-2"} <= names
+    # Runs from before there were diagnostics have no such section.
+    assert learner(replace(data, diagnostics=data.diagnostics.iloc[:0])) is None

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pacebench.harness.runner.attempt import Limits
-from pacebench.harness.runner.display import Silent
+from pacebench.harness.runner.display import Display
 from pacebench.harness.runner.launch import RunOptions, RunSummary, make_runs
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.store.load import load_results
@@ -27,7 +27,7 @@ REPOSITORY = Path(__file__).parents[3]
 TRAIN = "tests.harness.runner.substitutes:train"
 
 
-class Heard(Silent):
+class Heard(Display):
     """Keeps what the runner said."""
 
     def __init__(self) -> None:

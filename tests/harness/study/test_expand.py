@@ -47,6 +47,16 @@ def test_what_determines_a_result_changes_its_ids() -> None:
         assert not plain & set(_ids(**change)), change
 
 
+def test_a_changed_copy_has_its_own_hashes() -> None:
+    run = expand(Study.model_validate(broken()))[0]
+    before = run.run_id, run.cell.digest
+    cell = run.cell.model_copy(update={"budget": run.cell.budget + 1})
+    copy = run.model_copy(update={"cell": cell})
+    assert cell.digest != before[1]
+    assert copy.run_id != before[0]
+    assert (run.run_id, run.model_copy().cell.digest) == before
+
+
 def test_only_what_is_new_gets_new_ids() -> None:
     plain = _ids()
     more_seeds = _ids(**{"seeds.count": 12})

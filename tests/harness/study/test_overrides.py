@@ -57,6 +57,27 @@ def test_only_some_curricula_and_setups(file: Path) -> None:
     assert without.tuning is None
 
 
+@pytest.mark.parametrize("setup", ["point-mass-2d", "point-mass-2", "ball-catching"])
+def test_one_setup_of_a_study_that_says_much_of_each(setup: str) -> None:
+    study = load_study("field", changed(only=(setup,)))
+    assert study.setups == (setup,)
+    assert set(study.seeds.at_most) <= {setup}
+    asked = {item.pair for item in study.comparisons if item.weight}
+    whole = load_study("field")
+    assert asked == {
+        item.pair
+        for item in whole.comparisons
+        if item.weight and setup in (item.setups or whole.setups)
+    }
+    assert all(set(entry.per_setup) <= {setup} for entry in study.curricula)
+
+
+def test_pools_of_methods_that_are_left_out_go_with_their_questions() -> None:
+    study = load_study("rule", changed(only=("spgl recover", "spgl hold", "linear")))
+    assert list(study.statistics.pools) == ["closed form"]
+    assert [item.pair for item in study.comparisons] == [("spgl recover", "linear")]
+
+
 def test_an_adaptive_study_becomes_a_fixed_one() -> None:
     assert load_study("quick").seeds.adaptive
     study = load_study("quick", changed(seeds=3))

@@ -11,7 +11,7 @@ import pytest
 from pacebench import curricula, envs
 from pacebench.harness.errors import UserError
 from pacebench.harness.learners.batched.agents import BatchedPPO
-from pacebench.harness.records import NoHooks, Status
+from pacebench.harness.records import Hooks, Status
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.study.construct import make_curriculum
 from pacebench.harness.study.expand import resolve_cell
@@ -52,7 +52,7 @@ def test_a_run_is_recorded_and_can_be_interrupted(name: str) -> None:
 def test_robust_plr_takes_no_gradient_from_new_contexts() -> None:
     cell = make_cell(curriculum="plr", options={"robust": True, "replay_rate": 0.5}, **SHORT)
     seeds = [RunSeed(root=2, index=i) for i in range(2)]
-    batch = TrainingBatch(ResolvedCell.of(cell), seeds, [None] * 2, NoHooks())
+    batch = TrainingBatch(ResolvedCell.of(cell), seeds, [None] * 2, Hooks())
     before = [batch.agents.policy(k) for k in range(2)]
     shares = []
     for _ in range(3):
@@ -182,7 +182,7 @@ def test_both_modes_of_a_target_are_reached(label: str, both: bool) -> None:
     (entry,) = (entry for entry in study.curricula if entry.shown == label)
     seeds = [RunSeed(root=118, index=i) for i in range(10)]
     cell = resolve_cell(study, entry, "point-mass-2d")
-    batch = TrainingBatch(ResolvedCell.of(cell), seeds, [None] * 10, NoHooks())
+    batch = TrainingBatch(ResolvedCell.of(cell), seeds, [None] * 10, Hooks())
     assert [result.status for result in batch.train()] == [Status.OK] * 10
     spec, reached = envs.setup("point-mass-2d"), []
     for scheduler in batch.schedulers:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pacebench import envs
-from pacebench.harness.records import Hooks, NoHooks, RunResult, Status
+from pacebench.harness.records import Hooks, RunResult, Status
 from pacebench.harness.seeding import RunRole, RunSeed
 from pacebench.harness.study.specs import Cell
 
@@ -55,7 +55,7 @@ def _noise(cell: Cell, seed: RunSeed) -> float:
 
 def noise(cell: Cell, seeds: Sequence[RunSeed], hooks: Hooks | None = None) -> list[RunResult]:
     """No configuration is better than any other."""
-    hooks = hooks or NoHooks()
+    hooks = hooks or Hooks()
     results = [_result(cell, seed, _noise(cell, seed)) for seed in seeds]
     for result in results:
         hooks.finished(result)
@@ -64,7 +64,7 @@ def noise(cell: Cell, seeds: Sequence[RunSeed], hooks: Hooks | None = None) -> l
 
 def hill(cell: Cell, seeds: Sequence[RunSeed], hooks: Hooks | None = None) -> list[RunResult]:
     """Best at ε = 0.05; a little noise per seed."""
-    hooks = hooks or NoHooks()
+    hooks = hooks or Hooks()
     epsilon = cell.curriculum.epsilon or 0.05
     height = math.exp(-(math.log(epsilon / 0.05) ** 2))
     results = [_result(cell, seed, 0.9 * height + 0.1 * _noise(cell, seed)) for seed in seeds]
@@ -81,7 +81,7 @@ def slow_hill(cell: Cell, seeds: Sequence[RunSeed], hooks: Hooks | None = None) 
 
 def fragile(cell: Cell, seeds: Sequence[RunSeed], hooks: Hooks | None = None) -> list[RunResult]:
     """Diverges wherever ε is above 0.05."""
-    hooks = hooks or NoHooks()
+    hooks = hooks or Hooks()
     broken = (cell.curriculum.epsilon or 0.0) > 0.05
     status = Status.DIVERGED if broken else Status.OK
     results = [_result(cell, seed, 0.5, status) for seed in seeds]
