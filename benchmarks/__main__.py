@@ -15,7 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.table import FILE
+from benchmarks.table import FILE, MISSED
 from pacebench.harness import threads
 from pacebench.harness.store.provenance import hardware, package_versions
 
@@ -41,8 +41,7 @@ def rows_of(name: str) -> list[list[str]]:
         done = subprocess.run(command, env=environment, check=False)
         print(f"== {name}: {time.perf_counter() - started:.0f} s\n", flush=True)
         rows = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
-    # A benchmark that misses what is wanted says so in its rows, and by an exit code of 1.
-    if not rows or done.returncode > 1 or done.returncode < 0:
+    if not rows or done.returncode not in (0, MISSED):
         rows.append(["", f"ended with exit code {done.returncode}", "", "", "NO"])
     return [[name, *cells] for cells in rows]
 

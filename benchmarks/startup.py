@@ -18,7 +18,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.table import row
+from benchmarks.table import MISSED, row
 from pacebench.harness.records import Hooks, RunResult
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.study.specs import Cell
@@ -83,7 +83,7 @@ def main() -> None:
     superfluous = sorted(loaded & set(SUPERFLUOUS))
     sides = f"{', '.join(superfluous) or 'none'} of {len(loaded)} packages"
     met &= row("packages that a worker has no need of", sides, len(superfluous), most=0)
-    sys.exit(0 if met else 1)
+    sys.exit(0 if met else MISSED)
 
 
 if __name__ == "__main__":

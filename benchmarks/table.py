@@ -9,6 +9,8 @@ from pathlib import Path
 
 # The file that `python -m benchmarks` collects the rows of a benchmark from.
 FILE = "PACEBENCH_BENCHMARK_ROWS"
+# The exit code of a benchmark that ran and missed what is wanted; Python's own for an error is 1.
+MISSED = 3
 
 
 def row(

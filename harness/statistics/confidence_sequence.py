@@ -15,7 +15,7 @@ leading axes are comparisons or simulated replicates. All functions are pure.
 from __future__ import annotations
 
 import math
-from bisect import bisect
+from bisect import bisect_left
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -136,7 +136,7 @@ def mean_ends(x: npt.ArrayLike, low: float, high: float, alpha: float) -> Ends:
     # The ends only ever move towards each other, so the last look before they cross is soon found.
     if after(seeds)[0] <= after(seeds)[1]:
         return Ends(*after(seeds), contradiction=False)
-    last = bisect(range(1, seeds), 0, key=lambda n: after(n)[0] - after(n)[1])
+    last = bisect_left(range(1, seeds), True, key=lambda n: after(n)[0] > after(n)[1])
     return Ends(*after(last), contradiction=True)
 
 
