@@ -27,7 +27,7 @@ FORMAT = 2
 SEGMENT, _LARGEST = 250, 32 * 2**20
 _ALIGNED = 64  # bytes, so that tables are used where they lie in the file
 
-Stamps = list[list[int]]  # size and time of each file of a run
+Stamps = list[list[int]]  # size and time of each file of a run, empty for one that is not there
 Tables = dict[str, pa.Table]
 
 
@@ -71,7 +71,8 @@ class TableCache:
         take several times the memory, and whatever is done with them several times as long.
         """
         self._fresh[checksum] = (stamps, tables)
-        self._bytes += sum(size for size, *_ in stamps)
+        # A policy that was left out when the study was packed has neither size nor time.
+        self._bytes += sum(stamp[0] for stamp in stamps if stamp)
         if len(self._fresh) < SEGMENT and self._bytes < _LARGEST:
             return
         fresh, self._fresh, self._bytes = self._fresh, {}, 0
