@@ -12,6 +12,7 @@ from time import perf_counter
 import numpy as np
 
 from pacebench import curricula
+from pacebench.harness.runner.interrupt import Interrupt
 from pacebench.harness.seeding import RunSeed, StudyRole
 from pacebench.harness.study.specs import Cell, CurriculumCell, EvaluationCell, PlannedRun
 
@@ -21,7 +22,17 @@ CALIBRATION_UPDATES = 3
 
 
 def seconds_by_cell(cells: list[list[PlannedRun]]) -> list[float]:
-    """Returns the CPU seconds that the runs of each cell will take together."""
+    """Returns the CPU seconds that the runs of each cell will take together.
+
+    Ctrl-C is heard between two trainings: inside physics or an import, compiled code would swallow
+    the exception or abort.
+    """
+    interrupt = Interrupt()
+    with interrupt.listening():
+        return _seconds(cells, interrupt)
+
+
+def _seconds(cells: list[list[PlannedRun]], interrupt: Interrupt) -> list[float]:
     rates: dict[tuple[str, str], tuple[float, float]] = {}
     seconds = []
     for runs in cells:
@@ -29,6 +40,8 @@ def seconds_by_cell(cells: list[list[PlannedRun]]) -> list[float]:
         key = (cell.setup, cell.learner.model_dump_json())
         if key not in rates:
             rates[key] = _training_rates(cell, len(runs))
+        if interrupt.asked:
+            raise KeyboardInterrupt
         per_step, per_evaluation = rates[key]
         updates = cell.budget / _rollout_steps(cell) / cell.schedule.every
         per_run = (

@@ -124,7 +124,7 @@ def test_waves_are_run_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     rest = harness.run(study, results=tmp_path, options=options)
     assert (rest.made, rest.total) == (4, 6)
     assert len(started) == 1, "two waves, one worker"
-    assert not psutil.pid_exists(started[0].pid), "and none is left behind"
+    assert not psutil.pid_exists(started[0]._watched.pid), "and none is left behind"
     assert harness.run(study, results=tmp_path, options=options).made == 0
     runs = harness.load_results(tmp_path / "waves").runs
     assert runs["current"].all()

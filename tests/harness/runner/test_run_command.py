@@ -161,7 +161,7 @@ def test_an_interrupted_study_shows_what_its_checkpoints_hold(study, tmp_path):
 
 
 def test_a_closed_terminal_stops_the_study_like_ctrl_c(study, tmp_path):
-    study.write_text(STUDY % 65_536)
+    study.write_text(STUDY % 655_360)
     root = tmp_path / "results" / "tiny"
     ours, theirs = pty.openpty()
 
