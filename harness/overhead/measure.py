@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
-from pacebench.harness.overhead import findings
-from pacebench.harness.overhead.instances import (
-    RECORDED_SETUPS,
-    RECORDING_STEPS,
-    record,
-    save_stream,
-)
+from pacebench.harness.overhead import findings, recording
+from pacebench.harness.overhead.instances import save_stream
 from pacebench.harness.overhead.replay import Hear, measure_cells
 from pacebench.harness.overhead.settings import Settings
 from pacebench.harness.overhead.summary import summarise
@@ -28,20 +22,20 @@ def measure(
     A cell, block or run that is there already is kept. Unless told not to, it trains, for the
     shares of training time and for recorded streams where they are missing.
     """
-    streams = make_folder(make_folder(folder) / "streams")
-    for i, setup in enumerate(RECORDED_SETUPS if training else (), 1):
-        path = streams / f"{setup}.npz"
+    make_folder(folder)
+    for setup in recording.RECORDED_SETUPS if training else ():
+        path = folder / "streams" / f"{setup}.json.gz"
         if not path.exists():
-            save_stream(path, *record(setup, RECORDING_STEPS, settings.seed))
-            hear("record", i, len(RECORDED_SETUPS), setup)
-    digest = settings.cell_digest()
+            hear(f"record: a stream on {setup}")
+            save_stream(path, recording.record(setup, settings.seed))
     # Kept, so that writing the findings again puts no other machine beside the same times.
-    machine = folder / f"machine-{digest}.json"
+    machine = folder / f"machine-{settings.cell_digest()}.json"
     if not machine.exists():
-        write_atomic(machine, json.dumps(provenance(), indent=1).encode())
+        facts = findings.MachineState.model_validate(provenance())
+        write_atomic(machine, facts.model_dump_json(indent=1).encode())
+    state = findings.MachineState.model_validate_json(machine.read_bytes())
     cells = measure_cells(folder, settings, hear)
     trained = measure_training(folder, settings, hear) if training else None
-    state = findings.MachineState.model_validate_json(machine.read_bytes())
     findings.write_summary(folder, summarise(cells, trained, settings, state))
     # As written, so that what is shown now and later is the same to the last digit.
     return findings.load_summary(folder)

@@ -39,8 +39,8 @@ def fit(d: Floats, size: Floats, times: Floats) -> ScalingFinding | None:
     curve = _fit_block(d, size, middle, varied)
     work = d * size
     return ScalingFinding(
-        d=mean(fits[:, 2]),
-        size=mean(fits[:, 3]) if varied else None,
+        alpha=mean(fits[:, 2]),
+        beta=mean(fits[:, 3]) if varied else None,
         fixed=float(np.median(np.exp(fits[:, 0]))),
         cells=times.shape[1],
         working=working,
