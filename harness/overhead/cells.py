@@ -20,15 +20,12 @@ from pacebench.harness.overhead.instances import (
 from pacebench.harness.overhead.quality import Answer
 from pacebench.harness.overhead.settings import Settings
 
+# Of the whole update by `perf_counter` and by `process_time`, and of the method's own step as the
+# update's record says.
 Clock = Literal["wall", "cpu", "step"]
-
-
-class BlockTimes(StoredRecord):
-    """Seconds of one contestant in one block, per instance, to five digits."""
-
-    wall: tuple[float, ...]  # of the whole update, by `perf_counter`
-    cpu: tuple[float, ...]  # of the whole update, by `process_time`
-    step: tuple[float, ...]  # of the method's own step, as the update's record says
+CLOCKS: tuple[Clock, ...] = ("wall", "cpu", "step")
+# Seconds of one contestant in one block, per instance.
+BlockTimes = dict[Clock, tuple[float, ...]]
 
 
 class BlockRecord(StoredRecord):
@@ -61,8 +58,7 @@ class CellRecord(StoredRecord):
 
     def times(self, label: str, clock: Clock) -> Floats:
         """Returns the seconds of one contestant, (instances, blocks)."""
-        found = [block.times[label] for _, block in sorted(self.blocks.items())]
-        return np.array([getattr(times, clock) for times in found]).T
+        return np.array([b.times[label][clock] for _, b in sorted(self.blocks.items())]).T
 
 
 def load_cells(folder: Path, settings: Settings) -> list[CellRecord]:

@@ -3,12 +3,9 @@
 Every block replays every instance, so the times of one curriculum are a matrix (instances, blocks)
 and those of two are paired entry by entry. Two ratios are made of such a pair: that of total times,
 which is what a user pays, and the geometric mean of the ratios per update. Each has two 95 %
-intervals. One is for *other instances of the same workload*, timed again: instances and blocks are
-both samples. The other is for *these instances*, timed again: only blocks are.
-
-The variance of the logarithm is the jackknife's, over instances (rows) and over blocks (columns).
-For a mean of logarithms these are the mean squares of the crossed random-effects model, and the
-variance over both is MS(rows) + MS(columns) − MS(rest), with Satterthwaite's degrees of freedom.
+intervals, for *other instances of the same workload*, timed again, and for *these instances*, timed
+again. The variance of the logarithm is the jackknife's, over instances (rows) and blocks (columns),
+with Satterthwaite's degrees of freedom; docs/overhead.md says why.
 """
 
 from __future__ import annotations

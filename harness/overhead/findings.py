@@ -103,6 +103,11 @@ class QualityFinding(StoredRecord):
     rejected: Annotated[int, Shown("rejected")]  # by the method itself
     iterations: Annotated[Number, Shown("iterations (mean)", "3")]
 
+    @property
+    def infeasible_share(self) -> float:
+        """The share of answers that break a constraint."""
+        return self.infeasible / self.updates
+
 
 class MethodFinding(StoredRecord):
     """A curriculum that was timed in a cell; the ratios are to the reference.
@@ -197,22 +202,11 @@ class TrainingSummary(StoredRecord):
     methods: dict[str, TrainingFinding]
 
 
-class MachineState(StoredRecord):
-    """The machine and the code of a measurement, as far as others may know them."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    versions: dict[str, str]
-    revision: str | None
-    dirty: bool | None
-    hardware: dict[str, Any]
-
-
 class OverheadSummary(StoredRecord):
     """All findings of a measurement."""
 
     settings: Settings
-    machine: MachineState
+    machine: dict[str, Any]  # versions, revision and hardware, as a manifest has them
     clock: Literal["wall", "cpu"]  # the clock that verdicts go by
     wall_over_cpu: Number  # the ratio of the clocks that decided on it
     cells: tuple[CellFinding, ...]  # recorded streams first, then the grid

@@ -169,13 +169,8 @@ def _spread(wanted: int, there: int) -> tuple[int, ...]:
     return tuple(sorted({round(x) for x in np.linspace(0, there - 1, wanted)}))
 
 
-def save_stream(path: Path, stream: RecordedStream) -> None:
-    """Writes a recorded stream as one compressed file."""
-    write_packed(path, stream.model_dump_json())
-
-
 def load_stream(path: Path) -> RecordedStream:
-    """Returns the stream that `save_stream` wrote.
+    """Returns a stream from its file.
 
     Raises:
         UserError: The file is not such a stream.
@@ -183,9 +178,8 @@ def load_stream(path: Path) -> RecordedStream:
     try:
         return RecordedStream.model_validate_json(gzip.decompress(path.read_bytes()))
     except (OSError, EOFError, ValueError):
-        raise UserError(
-            f"{path} is not a recorded stream; delete it, and it is recorded anew."
-        ) from None
+        said = f"{path} is not a recorded stream; delete it, and it is recorded anew."
+        raise UserError(said) from None
 
 
 def write_packed(path: Path, text: str) -> None:

@@ -102,25 +102,20 @@ def probe_here(folder: str, settings: Mapping[str, Any]) -> None:
     signal.signal(signal.SIGPROF, stop)
     given = Settings.model_validate(settings)
     cells = load_cells(Path(folder), given)
+    stopped: dict[tuple[str, int], str] = {}
     for cell in sorted(cells, key=lambda c: (c.stream.d * c.stream.size, c.stream.d)):
-        if cell.probed:
-            continue
-        instances = [cell.stream.build(i) for i in cell.stream.indices[:_PROBED]]
-        for name in given.curricula:
-            if smaller := _over_at(name, cell, cells):
-                cell.untimed[name] = f"not attempted: {smaller} already"
-            else:
-                _probe(name, cell, instances, given.limit)
-        save_cell(Path(folder), cell)
-
-
-def _over_at(name: str, larger: CellRecord, cells: Sequence[CellRecord]) -> str | None:
-    """Returns at which smaller d with the same K a curriculum was over the limit, if it was."""
-    for cell in cells:
-        found, here = cell.untimed.get(name), cell.stream
-        if found in (OVER, MEMORY) and here.d < larger.stream.d and here.size == larger.stream.size:
-            return f"{found} at {here.name}"
-    return None
+        size = cell.stream.size
+        if not cell.probed:
+            instances = [cell.stream.build(i) for i in cell.stream.indices[:_PROBED]]
+            for name in given.curricula:
+                if (name, size) in stopped:
+                    cell.untimed[name] = f"not attempted: {stopped[name, size]} already"
+                else:
+                    _probe(name, cell, instances, given.limit)
+            save_cell(Path(folder), cell)
+        for name, why in cell.untimed.items():
+            if why in (OVER, MEMORY):
+                stopped[name, size] = f"{why} at {cell.stream.name}"
 
 
 def _probe(name: str, cell: CellRecord, instances: Sequence[Instance], limit: float) -> None:

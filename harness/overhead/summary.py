@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from scipy import stats
 
 from pacebench.harness.overhead import findings, scaling
-from pacebench.harness.overhead.cells import CellRecord
+from pacebench.harness.overhead.cells import CLOCKS, CellRecord
 from pacebench.harness.overhead.crossed import per_update, seconds, total
 from pacebench.harness.overhead.quality import judge_all, pool_quality
 from pacebench.harness.overhead.settings import REFERENCE, SLOWED, TWIN, Settings
@@ -26,7 +26,7 @@ def summarise(
     cells: Sequence[CellRecord],
     training: findings.TrainingSummary | None,
     settings: Settings,
-    machine: findings.MachineState,
+    machine: dict[str, Any],
 ) -> findings.OverheadSummary:
     """Returns all findings."""
     clock, waiting = choose_clock(cells)
@@ -48,13 +48,12 @@ def summarise(
 def choose_clock(cells: Iterable[CellRecord]) -> tuple[MainClock, float]:
     """Returns the clock that verdicts go by, and the ratio of wall to processor time behind it.
 
-    An update computes on one thread and waits for nothing, so on a quiet machine both clocks agree
-    and the wall clock is reported. On a busy one the wall clock counts the turns of others, and
-    more of them the longer an update takes, so a ratio of wall times would be biased; processor
-    time is reported then. The rule looks at the ratio of the clocks alone, never at a result.
+    On a busy machine the wall clock counts the turns of others, and more of them the longer an
+    update takes, so a ratio of wall times would be biased; processor time is reported then. The
+    rule looks at the ratio of the clocks alone, never at a result.
     """
     ratios = [
-        float(np.mean(found.wall) / np.mean(found.cpu))
+        float(np.mean(found["wall"]) / np.mean(found["cpu"]))
         for cell in cells
         for block in cell.blocks.values()
         for found in block.times.values()
@@ -96,7 +95,7 @@ def _summarise_cell(
 def _method(
     cell: CellRecord, name: str, clock: MainClock, quality: findings.QualityFinding | None
 ) -> findings.MethodFinding:
-    wall, cpu, step = (seconds(cell.times(name, c)) for c in ("wall", "cpu", "step"))
+    wall, cpu, step = (seconds(cell.times(name, each)) for each in CLOCKS)
     whole = cell.times(name, clock), cell.times(REFERENCE, clock)
     own = cell.times(name, "step"), cell.times(REFERENCE, "step")
     return findings.MethodFinding(

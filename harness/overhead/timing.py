@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from pacebench import curricula
-from pacebench.harness.overhead.cells import BlockTimes
+from pacebench.harness.overhead.cells import CLOCKS, BlockTimes
 from pacebench.harness.overhead.instances import Floats, Instance
 
 MAXIMUM_PASSES = 100
@@ -127,11 +127,9 @@ def time_block(replays: Mapping[str, Replay], rng: np.random.Generator) -> dict[
     times = {}
     for label, runs in taken.items():
         halves = np.array(runs).reshape(2, replays[label].passes, -1, 3)
-        wall, cpu, step = (
-            tuple(float(f"{x:.5g}") for x in clock)
-            for clock in np.median(halves, axis=1).mean(axis=0).T
-        )
-        times[label] = BlockTimes(wall=wall, cpu=cpu, step=step)
+        middle = np.median(halves, axis=1).mean(axis=0).T
+        digits = [tuple(float(f"{seconds:.5g}") for seconds in clock) for clock in middle]
+        times[label] = dict(zip(CLOCKS, digits, strict=True))
     return times
 
 

@@ -114,46 +114,48 @@ def summarise_training(results: ResultFrames) -> TrainingSummary | None:
     # that was done before keeps its last score.
     common = float(runs.groupby("label")["seconds"].agg(stats.gmean).min())
     scores = target_episodes(results.evaluations).groupby(["run_id", "step"], observed=True)
-    curves, updates = scores["return"].mean(), dict(list(results.updates.groupby("run_id")))
-    facts: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    curves = scores["return"].mean()
+    updates = dict(list(results.updates.groupby("run_id", observed=True)))
+    rows = []
     for run in runs.to_dict("records"):
         mine, curve = updates[run["run_id"]], curves[run["run_id"]]
-        clock = training_clock(run, mine, curve.index.to_numpy())
-        spent = run["seconds_curriculum"]
-        facts[run["label"]].append(
+        clock, spent = training_clock(run, mine, curve.index.to_numpy()), run["seconds_curriculum"]
+        rows.append(
             {
+                "label": run["label"],
                 "share": spent / run["seconds"],
                 "per_update": spent / max(len(mine), 1),
                 "step": mine["seconds"].mean(),
                 "recording": mine["seconds_recording"].mean(),
                 "per_1000_steps": 1000.0 * spent / run["env_steps"],
                 "seconds": run["seconds"],
-                "ratio": run["seconds"],
                 "final": curve.iloc[-1],
                 "at_common": np.interp(common, clock, curve),
-                "rejected": int((~mine["accepted"].astype(bool)).sum()),
+                "rejected": (~mine["accepted"].astype(bool)).sum(),
             }
         )
+    table = pd.DataFrame(rows)
+    reference = table[table["label"] == REFERENCE]["seconds"].to_numpy()
     return TrainingSummary(
         setup=SETUP,
         env_steps=int(runs["env_steps"].iloc[0]),
         seeds=len(complete),
         common_seconds=common,
-        methods={name: _finding(mine, facts[REFERENCE]) for name, mine in facts.items()},
+        methods={name: _finding(table[table["label"] == name], reference) for name in names},
     )
 
 
-def _finding(
-    runs: Sequence[Mapping[str, Any]], reference: Sequence[Mapping[str, Any]]
-) -> TrainingFinding:
-    """Returns one curriculum's findings from what is known of its runs, paired by seed."""
-    known = {key: np.array([run[key] for run in runs], dtype=np.float64) for key in runs[0]}
-    known["ratio"] /= [run["seconds"] for run in reference]
+def _finding(runs: pd.DataFrame, reference: Floats) -> TrainingFinding:
+    """Returns one curriculum's findings from its runs, and the reference's seconds, by seed."""
     # Scores may be negative.
-    plain = {key: mean(known.pop(key)) for key in ("final", "at_common")}
-    rejected = int(known.pop("rejected").sum())
-    rates = {key: geometric_mean(values) for key, values in known.items()}
-    return TrainingFinding(**plain, **rates, rejected=rejected)
+    scores = {key: mean(runs[key].to_numpy()) for key in ("final", "at_common")}
+    rates = ("share", "per_update", "step", "recording", "per_1000_steps", "seconds")
+    return TrainingFinding(
+        **scores,
+        **{key: geometric_mean(runs[key].to_numpy()) for key in rates},
+        ratio=geometric_mean(runs["seconds"].to_numpy() / reference),
+        rejected=int(runs["rejected"].sum()),
+    )
 
 
 def training_clock(run: Mapping[Any, Any], updates: pd.DataFrame, steps: Floats) -> Floats:

@@ -1,114 +1,68 @@
-"""Figures of a measurement: time and ratios against d, and quality beside speed."""
+"""Figures of a measurement: time against d, and quality beside speed."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from pacebench.harness.overhead.findings import CellFinding, MeanInterval, OverheadSummary
+from pacebench.harness.overhead.findings import OverheadSummary
 from pacebench.harness.overhead.scaling import predict
-from pacebench.harness.overhead.settings import REFERENCE
 from pacebench.harness.report.figure import Figure
 from pacebench.harness.report.figures.axis import Axis
 from pacebench.harness.report.figures.panels import Line, Panel, PanelPlot
 from pacebench.harness.report.figures.rows import Row, RowPlot
-from pacebench.harness.report.overhead.tables import clock_name, duration, factor, percent
+from pacebench.harness.report.overhead.tables import duration, percent
 from pacebench.harness.report.palette import Style
-from pacebench.harness.report.tables import Show
 
 Styles = Mapping[str, Style]
 
 
-def grid_line(summary: OverheadSummary) -> list[CellFinding]:
-    """Returns the synthetic cells of one K, by d."""
-    cells = [cell for cell in summary.cells if cell.kind == "synthetic"]
-    size = min({cell.size for cell in cells}, key=lambda k: abs(math.log(k / 64)))
-    return sorted((cell for cell in cells if cell.size == size), key=lambda cell: cell.d)
+def clock_name(summary: OverheadSummary) -> str:
+    """Returns what the clock that verdicts go by measures."""
+    return "Wall-clock time" if summary.clock == "wall" else "Processor time"
 
 
 def time_figure(summary: OverheadSummary, look: Styles) -> Figure:
-    """Draws the time per update against d, of self-paced curricula and one control."""
-    line, limit = grid_line(summary), summary.settings.limit
-    times = {
-        name: {cell.d: cell.methods[name].time for cell in line if name in cell.methods}
-        for name in ("default", *summary.quality)
-        if name in summary.settings.curricula
-    }
-    stopped = any(name in cell.untimed for cell in line for name in times)
-    rules = ((limit, f"limit {duration(limit)}"),) if stopped else ()
-    panels = _panels(line, times, look)
-    for i, name in enumerate(times):
-        if name in summary.scaling and len(times[name]) > 1:
-            d = np.geomspace(min(times[name]), max(times[name]), 40)
-            size = np.full(len(d), float(line[0].size))
-            law = Line(d, predict(summary.scaling[name], d, size), "second")
-            panels[i] = replace(panels[i], lines=[*panels[i].lines, law])
-    caption = (
+    """Draws the time per update against d, at one K, of self-paced curricula and one control."""
+    grid = [cell for cell in summary.cells if cell.kind == "synthetic"]
+    size = min((cell.size for cell in grid), key=lambda k: abs(math.log(k / 64)))
+    line = sorted((cell for cell in grid if cell.size == size), key=lambda cell: cell.d)
+    panels, reached = [], []
+    for name in summary.settings.curricula:
+        if name not in summary.quality and name != "default":
+            continue
+        times = {cell.d: cell.methods[name].time for cell in line if name in cell.methods}
+        ends = [(time.low, time.high, np.nan) for time in times.values()]
+        reached += [end for low, high, _ in ends for end in (low, high)]
+        d = np.array(list(times), dtype=np.float64)
+        mean = Line(d, np.array([time.estimate for time in times.values()]))
+        bars = Line(np.repeat(d, 3), np.array(ends).ravel(), "path")
+        lines = [mean, replace(mean, kind="dots"), bars]
+        if name in summary.scaling and len(d) > 1:
+            x = np.geomspace(d.min(), d.max(), 40)
+            fitted = predict(summary.scaling[name], x, np.full(len(x), float(size)))
+            lines.append(Line(x, fitted, "second"))
+        stops = [f"{c.untimed[name]} at d = {c.d}" for c in line if name in c.untimed]
+        panels.append(Panel(look[name].short, [look[name]], lines, note="".join(stops[:1])))
+    limit = summary.settings.limit
+    across = Axis.over([cell.d for cell in line], "context dimensions d", log=True, most=1e9)
+    up = Axis.over([*reached, limit], "time per update", log=True, most=1e9)
+    return PanelPlot(
+        "time-d",
+        f"Time per update against d, K = {size}",
         f"{clock_name(summary)} of a whole update on the same instances with its 95 % interval; "
-        "the others in grey. Dashed: the fit t₀ + c·dᵅ·Kᵝ over the whole grid, if there is one."
+        "the others in grey, so that a distance between lines is a ratio. Dashed: the fit "
+        "t₀ + c·dᵅ·Kᵝ over the whole grid, if there is one.",
+        across,
+        replace(up, names=tuple(duration(tick).replace(" ", "") for tick in up.ticks)),
+        panels,
+        rules=((limit, f"limit {duration(limit)}"),),
+        compared=True,
+        notes="Geometric mean over instances and blocks; intervals for other instances.",
     )
-    title = f"Time per update against d, K = {line[0].size}"
-    axes = _axes(line, times, rules, "time per update", duration)
-    return PanelPlot("time-d", title, caption, *axes, panels, rules, compared=True, notes=_NOTES)
-
-
-def ratio_figure(summary: OverheadSummary, look: Styles) -> Figure:
-    """Draws the time ratio to the closed form against d."""
-    line, rules = grid_line(summary), ((1.0, REFERENCE),)
-    ratios = {
-        name: {cell.d: cell.methods[name].ratio for cell in line if name in cell.methods}
-        for name in summary.quality
-        if name != REFERENCE
-    }
-    caption = (
-        "Ratio of the times per update on the same instances in the same process with its 95 % "
-        "interval; the others in grey. A line ends where the curriculum no longer finishes within "
-        "the limit."
-    )
-    title = f"Time relative to {REFERENCE} against d, K = {line[0].size}"
-    axes = _axes(line, ratios, rules, f"time / time of {REFERENCE}", factor)
-    panels = _panels(line, ratios, look)
-    return PanelPlot("ratio-d", title, caption, *axes, panels, rules, compared=True, notes=_NOTES)
-
-
-_NOTES = (
-    "Geometric mean over instances and interleaved blocks; the intervals are for other instances "
-    "of the workload."
-)
-_ByDimension = Mapping[str, Mapping[int, MeanInterval]]
-
-
-def _axes(
-    line: Sequence[CellFinding],
-    found: _ByDimension,
-    rules: Sequence[tuple[float, str]],
-    label: str,
-    show: Show,
-) -> tuple[Axis, Axis]:
-    """Returns two logarithmic axes: d, and what reaches over all intervals and rules."""
-    reached = [end for mine in found.values() for m in mine.values() for end in (m.low, m.high)]
-    x = Axis.over([cell.d for cell in line], "context dimensions d", log=True, most=1e9)
-    y = Axis.over([*reached, *(value for value, _ in rules)], label, log=True, most=1e9)
-    return x, replace(y, names=tuple(show(tick).replace(" ", "") for tick in y.ticks))
-
-
-def _panels(line: Sequence[CellFinding], found: _ByDimension, look: Styles) -> list[Panel]:
-    """Draws estimates with their intervals by d, a panel per curriculum."""
-    panels = []
-    for method, mine in found.items():
-        d = np.array(list(mine), dtype=np.float64)
-        mean = Line(d, np.array([m.estimate for m in mine.values()]))
-        ends = np.array([(m.low, m.high, np.nan) for m in mine.values()]).ravel()
-        lines = [mean, replace(mean, kind="dots"), Line(np.repeat(d, 3), ends, "path")]
-        stops = [
-            f"{cell.untimed[method]} at d = {cell.d}" for cell in line if method in cell.untimed
-        ]
-        note = stops[0] if stops else ""
-        panels.append(Panel(look[method].short, [look[method]], lines, note=note))
-    return panels
 
 
 def quality_figures(summary: OverheadSummary, look: Styles) -> list[Figure]:
@@ -122,7 +76,7 @@ def quality_figures(summary: OverheadSummary, look: Styles) -> list[Figure]:
         pooled = [method.quality for method in mine if method.quality is not None]
         seconds = math.exp(np.mean([math.log(method.time.estimate) for method in mine]))
         gap = float(np.nanmedian([quality.gap_median for quality in pooled]))
-        broken = sum(q.infeasible for q in pooled) / sum(q.updates for q in pooled)
+        broken = float(np.mean([quality.infeasible_share for quality in pooled]))
         note = f"{duration(seconds)}, {percent(broken)}"
         row = Row([look[name]], look[name].short, estimate=gap, note=note, tip=percent(gap))
         rows.append((seconds, row))

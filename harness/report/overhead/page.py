@@ -7,13 +7,13 @@ from pathlib import Path
 
 from pacebench.harness.overhead.findings import OverheadSummary
 from pacebench.harness.report import document as doc
-from pacebench.harness.report.overhead import figures, tables
+from pacebench.harness.report.overhead import figures
 from pacebench.harness.report.overhead.claims import all_claims, headline_cells
-from pacebench.harness.report.overhead.tables import percent
+from pacebench.harness.report.overhead.tables import by_cell, by_method, percent
 from pacebench.harness.report.palette import Style, looks
 from pacebench.harness.report.render import markdown, page
 from pacebench.harness.store.files import make_folder, write_atomic
-from pacebench.harness.store.provenance import version_words
+from pacebench.harness.store.provenance import hardware_words, version_words
 
 # Above this the machine was too noisy for small effects, and the page says so.
 _NOISY = 1.05
@@ -28,53 +28,97 @@ _SHORT = (
 )
 _METHOD = (
     "State is restored before every update, outside the timed region; V₋ counts as not reached "
-    "before, so that below it every method takes its performance step.",
-    "Untimed updates come first. Within a process the passes are interleaved in random order and "
-    "then run backwards; an instance's time is the median over passes. Garbage is collected "
-    "between rounds, not during updates.",
-    "Synthetic instances lie on the way from a wide initial distribution to the target, with "
-    "diagonal covariances; recorded ones come from training runs.",
+    "before, so that below it every method takes its performance step. Passes are interleaved in "
+    "random order and then run backwards; an instance's time is the median over passes. Synthetic "
+    "instances lie on the way from a wide initial distribution to the target, with diagonal "
+    "covariances; recorded ones come from training runs."
+)
+_HEADLINE = (
+    "Time and quality on the same updates. Times are of whole updates without divergences and "
+    "distances for the record, whose cost is in the table of training runs; “own step” is the "
+    "method's step alone. “Total” is the ratio of the summed times, what a user pays; “per update” "
+    "the geometric mean of the ratios. The first 95 % interval is for other instances of the same "
+    "workload, timed again (instances and blocks are samples); the second is for these instances, "
+    "timed again (only blocks are). Gap: 0 % is the best feasible answer of any method, 100 % is "
+    "not moving; negative gaps are bought by breaking a constraint."
+)
+_RATIOS = (
+    "{clock} per update over instances and {blocks} blocks, each a fresh process that replays "
+    "every instance; columns as above. Slower or faster only where both ratios have intervals that "
+    "exclude 1 and estimates beyond the noise floor of the cell's A/A. What takes more than "
+    "{limit:g} s on average over the probed updates, or did so at smaller d with the same K "
+    "already, is not timed."
+)
+_SCALING = (
+    "t = t₀ + c·dᵅ·Kᵝ, least squares on the logarithms, fitted in every block; t intervals over "
+    "blocks, so for the same instances timed again. Work dominates a cell that takes at least "
+    "three times the cheapest one; where few cells are, the exponents extrapolate."
+)
+_QUALITY = (
+    "All by exact formulas. The budget is KL(p'‖p) for the forward problem and KL(p‖p') for the "
+    "reverse one, the value is importance-weighted, in standard deviations of V; a violation is "
+    "more than 0.1 % of ε or of that deviation. Methods that linearise the value are judged by the "
+    "exact one. A rejected update leaves the distribution in place."
+)
+_TRAINING = (
+    "Instrumented runs on {setup}, {env_steps} environment steps, {seeds} seeds, one process at a "
+    "time on one thread, curricula in random order within each seed; 95 % t intervals over seeds. "
+    "Evaluation is not counted. The last score is read after {common_seconds:.3g} s, the mean time "
+    "of the quickest curriculum; a run that was done before keeps its last score."
 )
 
 
 def document(summary: OverheadSummary, look: Mapping[str, Style]) -> doc.Document:
     """Returns the whole page."""
-    noise = _noise(summary)
+    settings, floor = summary.settings, percent(summary.median_floor - 1)
+    busy = (
+        f"The machine was busy (load up to {max(cell.load for cell in summary.cells):.2g}) and the "
+        f"median noise floor of the cells is {floor}: smaller differences were not looked for."
+    )
+    noise = [busy] if summary.median_floor > _NOISY else []
+    ratios = _RATIOS.format(
+        clock=figures.clock_name(summary), blocks=settings.blocks, limit=settings.limit
+    )
     found: list[doc.Block] = [
         *([doc.Warned("Exploratory: the machine was too noisy.", noise)] if noise else []),
         doc.Text(_SHORT),
         doc.Claims(list(all_claims(summary))),
-        tables.headline_table(headline_cells(summary)),
+        by_cell("headline", "Time and quality of one update", _HEADLINE, headline_cells(summary)),
     ]
     time: list[doc.Block] = [
-        doc.Figures([figures.time_figure(summary, look), figures.ratio_figure(summary, look)]),
-        tables.scaling_table(summary) if summary.scaling else doc.Text(_NO_FIT),
-        tables.ratio_table(summary),
+        doc.Figures([figures.time_figure(summary, look)]),
+        by_method("scaling", "Growth with d and K", _SCALING, summary.scaling)
+        if summary.scaling
+        else doc.Text(_NO_FIT),
+        by_cell("ratios", "Ratios to the closed form", ratios, summary.cells, folded=True),
     ]
     quality: list[doc.Block] = [
         doc.Figures(figures.quality_figures(summary, look)),
-        tables.quality_table(summary),
+        by_method("quality", "Quality of the answers", _QUALITY, summary.quality),
     ]
-    training = [] if summary.training is None else [tables.training_table(summary.training)]
     sections = [
         doc.Section("verdicts", "What was found", found),
         doc.Section("time", "Time per update", time),
         doc.Section("quality", "Quality next to speed", quality),
-        doc.Section("training", "In a training run", training),
-        doc.Section("machine", "How it was measured", [doc.Listing(_METHOD), _machine(summary)]),
     ]
+    if (trained := summary.training) is not None:
+        title = "Share of training time, score per second"
+        table = by_method("training", title, _TRAINING.format(**dict(trained)), trained.methods)
+        sections.append(doc.Section("training", "In a training run", [table]))
+    machine = [doc.Text(_METHOD), _machine(summary)]
+    sections.append(doc.Section("machine", "How it was measured", machine))
     return doc.Document(
         title="Wall-clock overhead",
         question="What does a closed form buy, against the published solver and a strong one?",
         facts=[
-            f"{summary.settings.blocks} blocks",
+            f"{settings.blocks} blocks",
             f"{len(summary.cells)} cells",
-            f"limit {summary.settings.limit:g} s per update",
-            f"noise floor {percent(summary.median_floor - 1)}",
+            f"limit {settings.limit:g} s per update",
+            f"noise floor {floor}",
         ],
         exploratory=noise,
         strength="exploratory" if noise else "",
-        sections=[section for section in sections if section.blocks],
+        sections=sections,
     )
 
 
@@ -91,25 +135,15 @@ def write_pages(folder: Path, summary: OverheadSummary) -> None:
     write_atomic(folder / "index.html", page(whole, look).encode(), durable=False)
 
 
-def _noise(summary: OverheadSummary) -> list[str]:
-    if summary.median_floor <= _NOISY:
-        return []
-    load = max(cell.load for cell in summary.cells)
-    return [
-        f"The machine was busy (load up to {load:.2g}) and the median noise floor of the cells is "
-        f"{percent(summary.median_floor - 1)}: smaller differences were not looked for."
-    ]
-
-
 def _machine(summary: OverheadSummary) -> doc.Pairs:
-    machine, loads = summary.machine, [cell.load for cell in summary.cells]
+    made, loads = summary.machine, [cell.load for cell in summary.cells]
     stolen = percent(max(cell.steal for cell in summary.cells))
     return doc.Pairs(
         [
-            ("processor", "{processor}, {threads} threads".format(**machine.hardware)),
+            ("processor", hardware_words(made)),
             ("load", f"{min(loads):.2g} to {max(loads):.2g} over the cells"),
             ("stolen time", f"at most {stolen}"),
-            ("versions", version_words(dict(machine))),
-            ("revision", f"{machine.revision}{' (changed since)' if machine.dirty else ''}"),
+            ("versions", version_words(made)),
+            ("revision", f"{made['revision']}{' (changed since)' if made['dirty'] else ''}"),
         ]
     )

@@ -105,4 +105,4 @@ class SimulatedRuns:
 
 def _times(seconds: np.ndarray, rng: np.random.Generator, noise: float) -> BlockTimes:
     wall = seconds * np.exp(noise * rng.standard_normal(len(seconds)))
-    return BlockTimes(wall=wall, cpu=wall, step=STEP * wall)
+    return {"wall": tuple(wall), "cpu": tuple(wall), "step": tuple(STEP * wall)}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pacebench.harness.overhead import scaling
-from pacebench.harness.overhead.findings import MachineState, OverheadSummary, Speed
+from pacebench.harness.overhead.findings import OverheadSummary, Speed
 from pacebench.harness.overhead.summary import choose_clock, summarise
 from pacebench.harness.overhead.training import summarise_training, training_clock
 from pacebench.harness.report.overhead.claims import all_claims, headline_cells
@@ -19,12 +19,12 @@ from tests.harness.overhead.simulated import (
     simulated_cells,
 )
 
-MACHINE = MachineState(
-    versions={"python": "3"},
-    revision="abc",
-    dirty=False,
-    hardware={"processor": "p", "threads": 2},
-)
+MACHINE = {
+    "versions": {"python": "3"},
+    "revision": "abc",
+    "dirty": False,
+    "hardware": {"processor": "p", "cores": 2},
+}
 
 
 @pytest.fixture(scope="module")
@@ -78,8 +78,7 @@ def test_clock_follows_the_machine_and_not_the_result():
     for cell in cells:
         for block in cell.blocks.values():
             for label, times in block.times.items():
-                cpu = tuple(t / 3.0 for t in times.cpu)
-                block.times[label] = times.model_copy(update={"cpu": cpu})
+                block.times[label] = times | {"cpu": tuple(t / 3.0 for t in times["cpu"])}
     busy = summarise(cells, None, SETTINGS, MACHINE)
     assert busy.clock == "cpu"
     assert busy.wall_over_cpu == pytest.approx(3.0, rel=0.05)

@@ -14,10 +14,10 @@ from pacebench.harness.overhead.instances import (
     RecordedStream,
     load_stream,
     replay_streams,
-    save_stream,
     synthetic,
+    write_packed,
 )
-from pacebench.harness.overhead.recording import record
+from pacebench.harness.overhead.measure import record
 from tests.harness.overhead.simulated import SETTINGS
 
 
@@ -58,7 +58,8 @@ def test_every_kind_of_step_occurs(d):
 def test_a_recorded_stream_survives_the_file(tmp_path):
     instances = [synthetic(3, size, 1, seed=5, epsilon=0.05) for size in (8, 12, 8)]
     file = tmp_path / "streams" / "s.json.gz"
-    save_stream(file, RecordedStream(source={"setup": "x"}, instances=instances))
+    recorded = RecordedStream(source={"setup": "x"}, instances=instances)
+    write_packed(file, recorded.model_dump_json())
     loaded = load_stream(file).instances
     assert load_stream(file).source == {"setup": "x"}
     stream = replay_streams(tmp_path, SETTINGS)[0]
@@ -86,7 +87,7 @@ def test_the_choice_of_a_recording_spans_it_and_names_it(tmp_path):
     prints = set()
     for length in (37, 38):
         recorded = RecordedStream(source={}, instances=[instance] * length)
-        save_stream(tmp_path / "streams" / "s.json.gz", recorded)
+        write_packed(tmp_path / "streams" / "s.json.gz", recorded.model_dump_json())
         stream = replay_streams(tmp_path, SETTINGS)[0]
         assert (stream.indices[0], stream.indices[-1]) == (0, length - 1)
         assert len(stream.indices) == 2 * SETTINGS.instances

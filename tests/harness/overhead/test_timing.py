@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from pacebench import curricula
 from pacebench.harness.overhead import timing
+from pacebench.harness.overhead.cells import CLOCKS
 from pacebench.harness.overhead.instances import synthetic
 from pacebench.harness.overhead.quality import judge, problem_of, staying
 from pacebench.harness.overhead.timing import Replay, passes_for, schedule, time_block
@@ -86,9 +87,9 @@ def test_block_times_every_contestant_and_leaves_the_collector_alone():
     assert gc.get_freeze_count() == frozen
     assert set(found) == {"spgl", "twin", "default"}
     for times in found.values():
-        assert len(times.wall) == len(times.cpu) == len(times.step) == 2
+        assert all(len(times[clock]) == 2 for clock in CLOCKS)
         # The method's own step is a part of the whole update.
-        assert all(0 < own < whole for own, whole in zip(times.step, times.wall, strict=True))
+        assert all(0 < own < whole for own, whole in zip(times["step"], times["wall"], strict=True))
 
 
 def test_a_warm_pass_begins_with_untimed_updates(monkeypatch):
