@@ -76,7 +76,7 @@ def compare_runs(folder: Path, other: Path) -> Agreement:
             f"{folder} and {other} have no ratio on the same instances in common; measure the same "
             "cells in both with this version of `pacebench overhead`."
         )
-    rows = tuple(_shift(key[0], key[2], *ours[key], *theirs[key]) for key in shared)
+    rows = tuple(_shift(key[0], key[2], ours[key], theirs[key]) for key in shared)
     rejected = multipletests([row.p_value for row in rows], 0.05, method="holm")[0]
     disagreeing = tuple(row for row, bad in zip(rows, rejected, strict=True) if bad)
     found = Agreement(rows=rows, disagreeing=disagreeing)
@@ -84,8 +84,12 @@ def compare_runs(folder: Path, other: Path) -> Agreement:
     return found
 
 
-def _ratios(folder: Path) -> dict[tuple[str, str, str], tuple[Ratio, int]]:
-    """Returns ratios and their blocks by cell, stream and method."""
+# A ratio per update, and the number of blocks behind it.
+_Measured = tuple[Ratio, int]
+
+
+def _ratios(folder: Path) -> dict[tuple[str, str, str], _Measured]:
+    """Returns the ratios by cell, stream and method."""
     return {
         (cell.name, cell.stream, name): (found.ratio, cell.blocks)
         for cell in load_summary(folder).cells
@@ -93,16 +97,13 @@ def _ratios(folder: Path) -> dict[tuple[str, str, str], tuple[Ratio, int]]:
     }
 
 
-def _shift(cell: str, method: str, a: Ratio, blocks: int, b: Ratio, others: int) -> RatioShift:
-    dfs = np.array([blocks - 1.0, others - 1.0])
-    widths = np.log([r.same_instances.high / r.same_instances.low for r in (a, b)])
+def _shift(cell: str, method: str, *pair: _Measured) -> RatioShift:
+    dfs = np.array([blocks - 1.0 for _, blocks in pair])
+    widths = np.log([ratio.same_instances.high / ratio.same_instances.low for ratio, _ in pair])
     variances = (0.5 * widths / stats.t.ppf(0.5 + LEVEL / 2, dfs)) ** 2
-    log_shift = math.log(b.estimate / a.estimate)
+    ratio, other = (found.estimate for found, _ in pair)
+    test = welch.pool(np.log(np.array(other / ratio)), variances, dfs)
+    p_value, shift = float(welch.p_value(test)), other / ratio - 1
     return RatioShift(
-        cell=cell,
-        method=method,
-        ratio=a.estimate,
-        other=b.estimate,
-        shift=math.expm1(log_shift),
-        p_value=float(welch.p_value(welch.pool(np.array(log_shift), variances, dfs))),
+        cell=cell, method=method, ratio=ratio, other=other, shift=shift, p_value=p_value
     )

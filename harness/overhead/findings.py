@@ -103,11 +103,6 @@ class QualityFinding(StoredRecord):
     rejected: Annotated[int, Shown("rejected")]  # by the method itself
     iterations: Annotated[Number, Shown("iterations (mean)", "3")]
 
-    @property
-    def infeasible_share(self) -> float:
-        """The share of answers that break a constraint."""
-        return self.infeasible / self.updates
-
 
 class MethodFinding(StoredRecord):
     """A curriculum that was timed in a cell; the ratios are to the reference.
@@ -213,6 +208,11 @@ class OverheadSummary(StoredRecord):
     scaling: dict[str, ScalingFinding]  # by curriculum, where exponents can be told
     quality: dict[str, QualityFinding]  # by self-paced curriculum, over all cells
     training: TrainingSummary | None = None  # None where no training runs were made
+
+    @property
+    def clock_name(self) -> str:
+        """What that clock measures."""
+        return "Wall-clock time" if self.clock == "wall" else "Processor time"
 
     @property
     def median_floor(self) -> float:

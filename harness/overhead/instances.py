@@ -1,10 +1,8 @@
 """Problem instances: what every curriculum is given, the same for all.
 
 A stream is a list of instances: a cell of the synthetic grid, or the updates of a real training
-run. Each instance holds the distribution that the contexts were sampled from, so every curriculum
-starts every replayed update from *that* distribution, whatever it would have done before. All
-methods then solve the same problem, and speed and quality can be compared update by update; feeding
-each the contexts of somebody else's distribution would compare nothing.
+run. Each holds the distribution that its contexts were sampled from, and every curriculum starts
+the update from *that* distribution: all solve the same problem, update by update.
 """
 
 from __future__ import annotations
@@ -119,8 +117,7 @@ def synthetic(d: int, size: int, index: int, *, seed: int, epsilon: float) -> In
     values = 10.0 / (1.0 + np.exp(-logits))
     z *= current.std
     z += current.mean
-    spread = float(values.std())
-    threshold = float(values.mean()) - _MARGIN[kind] * spread
+    threshold = float(values.mean() - _MARGIN[kind] * values.std())
     return Instance(target, current, z, values, threshold, epsilon)
 
 
@@ -140,11 +137,9 @@ class ReplayStream:
 
 def replay_streams(folder: Path, settings: Settings) -> list[ReplayStream]:
     """Returns the recorded streams in a results folder, then the grid of d and K."""
+    files = sorted(folder.glob("streams/*.json.gz"))
     grid = [_synthetic_stream(d, k, settings) for d in settings.dimensions for k in settings.sizes]
-    return [
-        *(_recorded_stream(f, settings) for f in sorted(folder.glob("streams/*.json.gz"))),
-        *grid,
-    ]
+    return [*(_recorded_stream(file, settings) for file in files), *grid]
 
 
 def _synthetic_stream(d: int, size: int, settings: Settings) -> ReplayStream:

@@ -61,9 +61,9 @@ def judge(instance: Instance, record: curricula.UpdateRecord | None, new: Any) -
     if isinstance(new, curricula.Mixture):
         # The target has one component, and so has every answer.
         (new,) = new.components
-    said = ("accepted", "iterations") if record is not None else ()
+    said = {} if record is None else {"accepted": record.accepted, "iterations": record.iterations}
     return Answer(
-        **{name: getattr(record, name) for name in said},
+        **said,
         kl_forward=target.kl(new),
         kl_reverse=new.kl(target),
         kl_new_old=new.kl(old) / instance.epsilon,

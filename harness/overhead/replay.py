@@ -42,11 +42,19 @@ Hear = Callable[[str], None]
 
 
 def measure_cells(folder: Path, settings: Settings, hear: Hear) -> list[CellRecord]:
-    """Measures what is missing of all streams in the folder; returns the cells."""
+    """Measures what is missing of all streams in the folder; returns the cells.
+
+    Raises:
+        UserError: The reference cannot be timed in some cell, or a measuring process failed.
+    """
     cells, numbers = load_cells(folder, settings), range(settings.blocks)
     if not all(cell.probed for cell in cells):
         hear("probe: which curricula keep within the limit")
         _in_fresh_process(probe_here, folder, settings)
+        cells = load_cells(folder, settings)
+    for cell in cells:
+        if why := cell.untimed.get(REFERENCE):
+            raise UserError(f"{REFERENCE} is {why} in {cell.stream.name}; raise --limit.")
     for number in numbers:
         if not all(number in cell.blocks for cell in cells):
             hear(f"replay: block {number + 1} of {settings.blocks}")

@@ -15,9 +15,8 @@ from pacebench.harness.overhead.findings import ScalingFinding
 from pacebench.harness.overhead.instances import Floats
 
 # Work dominates where the update takes this many times the cheapest one.
-DOMINATES = 3.0
-_MINIMUM_CELLS = 6
-_MINIMUM_WORKING = 4
+_DOMINATES = 3.0
+_MINIMUM_CELLS, _MINIMUM_WORKING = 6, 4
 
 
 def fit(d: Floats, size: Floats, times: Floats) -> ScalingFinding | None:
@@ -32,7 +31,7 @@ def fit(d: Floats, size: Floats, times: Floats) -> ScalingFinding | None:
         return None
     logs = np.log(times)
     middle = logs.mean(axis=0)
-    working = int((np.exp(middle) > DOMINATES * np.exp(middle.min())).sum())
+    working = int((np.exp(middle) > _DOMINATES * np.exp(middle.min())).sum())
     if working < _MINIMUM_WORKING:
         return None
     fits = np.array([_fit_block(d, size, block, varied) for block in logs])

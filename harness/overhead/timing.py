@@ -2,11 +2,9 @@
 
 A *pass* replays every instance once with one curriculum. Passes are dealt into rounds, each round
 in a random order, and the whole sequence is then run backwards (ABBA): whatever grows linearly
-through the process costs every curriculum the same, and what changes from one hundredth of a second
-to the next hits neighbours alike. Quick curricula get a pass in every round, slow ones in few; a
-pass of a quick one begins with untimed updates, so that it finds its own caches warm. The state is
-restored before every update, outside the timed region. The time of an instance is the median over
-the passes of one half, averaged over the two halves.
+through the process costs every curriculum the same. Quick curricula get a pass in every round, slow
+ones in few. The state is restored before every update, outside the timed region. The time of an
+instance is the median over the passes of one half, averaged over the two halves.
 """
 
 from __future__ import annotations

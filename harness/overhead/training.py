@@ -89,7 +89,8 @@ def measure_training(folder: Path, settings: Settings, hear: Hear) -> TrainingSu
 @functools.cache
 def _warm() -> None:
     """Pays once per process what the first run would pay: imports, first calls into libraries."""
-    train(expand(study := overhead_study(["default"]))[0].cell, [expand(study)[0].seed])
+    [run] = expand(overhead_study(["default"]))
+    train(run.cell, [run.seed])
 
 
 def train_warm(cell: Cell, seeds: Sequence[RunSeed], hooks: Hooks) -> list[RunResult]:
@@ -106,42 +107,42 @@ def summarise_training(results: ResultFrames) -> TrainingSummary | None:
     complete = labels.index[labels == len(names)]
     if len(complete) < 2:
         return None
+    updates = results.updates.groupby("run_id", observed=True)
+    made = updates.agg(
+        updates=("seconds", "size"),
+        step=("seconds", "mean"),
+        recording=("seconds_recording", "mean"),
+        accepted=("accepted", "sum"),
+    )
+    runs = runs[runs["seed"].isin(complete)].join(made, on="run_id")
     # Evaluation is no part of training.
-    base = runs["seconds_rollout"] + runs["seconds_policy"]
-    runs = runs.assign(base=base, seconds=base + runs["seconds_curriculum"])
-    runs = runs[runs["seed"].isin(complete)]
+    spent, base = runs["seconds_curriculum"], runs["seconds_rollout"] + runs["seconds_policy"]
+    runs = runs.assign(base=base, seconds=base + spent, share=spent / (base + spent))
     # Scores are compared at the time that the quickest curriculum takes for all its steps; a run
     # that was done before keeps its last score.
     common = float(runs.groupby("label")["seconds"].agg(stats.gmean).min())
     scores = target_episodes(results.evaluations).groupby(["run_id", "step"], observed=True)
     curves = scores["return"].mean()
-    updates = dict(list(results.updates.groupby("run_id", observed=True)))
-    rows = []
+    final, at_common = [], []
     for run in runs.to_dict("records"):
-        mine, curve = updates[run["run_id"]], curves[run["run_id"]]
-        clock, spent = training_clock(run, mine, curve.index.to_numpy()), run["seconds_curriculum"]
-        rows.append(
-            {
-                "label": run["label"],
-                "share": spent / run["seconds"],
-                "per_update": spent / max(len(mine), 1),
-                "step": mine["seconds"].mean(),
-                "recording": mine["seconds_recording"].mean(),
-                "per_1000_steps": 1000.0 * spent / run["env_steps"],
-                "seconds": run["seconds"],
-                "final": curve.iloc[-1],
-                "at_common": np.interp(common, clock, curve),
-                "rejected": (~mine["accepted"].astype(bool)).sum(),
-            }
-        )
-    table = pd.DataFrame(rows)
-    reference = table[table["label"] == REFERENCE]["seconds"].to_numpy()
+        curve = curves[run["run_id"]]
+        clock = training_clock(run, updates.get_group(run["run_id"]), curve.index.to_numpy())
+        final.append(curve.iloc[-1])
+        at_common.append(np.interp(common, clock, curve))
+    runs = runs.assign(
+        final=final,
+        at_common=at_common,
+        per_update=spent / runs["updates"],
+        per_1000_steps=1000.0 * spent / runs["env_steps"],
+        rejected=runs["updates"] - runs["accepted"],
+    )
+    reference = runs[runs["label"] == REFERENCE]["seconds"].to_numpy()
     return TrainingSummary(
         setup=SETUP,
         env_steps=int(runs["env_steps"].iloc[0]),
         seeds=len(complete),
         common_seconds=common,
-        methods={name: _finding(table[table["label"] == name], reference) for name in names},
+        methods={name: _finding(runs[runs["label"] == name], reference) for name in names},
     )
 
 
@@ -166,4 +167,5 @@ def training_clock(run: Mapping[Any, Any], updates: pd.DataFrame, steps: Floats)
     """
     taken, made = updates["seconds"].to_numpy(), updates["env_steps"].to_numpy()
     shares = [taken[made <= step].sum() / (taken.sum() or 1.0) for step in steps]
-    return run["base"] * steps / run["env_steps"] + run["seconds_curriculum"] * np.array(shares)
+    spent = run["seconds_curriculum"] * np.array(shares)
+    return np.asarray(run["base"] * steps / run["env_steps"] + spent)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from pacebench.harness.overhead.findings import OverheadSummary
 from pacebench.harness.report import document as doc
-from pacebench.harness.report.overhead import figures
 from pacebench.harness.report.overhead.claims import all_claims, headline_cells
+from pacebench.harness.report.overhead.figures import time_figure
 from pacebench.harness.report.overhead.tables import by_cell, by_method, percent
 from pacebench.harness.report.palette import Style, looks
 from pacebench.harness.report.render import markdown, page
@@ -76,26 +76,21 @@ def document(summary: OverheadSummary, look: Mapping[str, Style]) -> doc.Documen
         f"median noise floor of the cells is {floor}: smaller differences were not looked for."
     )
     noise = [busy] if summary.median_floor > _NOISY else []
-    ratios = _RATIOS.format(
-        clock=figures.clock_name(summary), blocks=settings.blocks, limit=settings.limit
-    )
+    limits = {"clock": summary.clock_name, "blocks": settings.blocks, "limit": settings.limit}
     found: list[doc.Block] = [
         *([doc.Warned("Exploratory: the machine was too noisy.", noise)] if noise else []),
         doc.Text(_SHORT),
         doc.Claims(list(all_claims(summary))),
         by_cell("headline", "Time and quality of one update", _HEADLINE, headline_cells(summary)),
     ]
-    time: list[doc.Block] = [
-        doc.Figures([figures.time_figure(summary, look)]),
-        by_method("scaling", "Growth with d and K", _SCALING, summary.scaling)
-        if summary.scaling
-        else doc.Text(_NO_FIT),
-        by_cell("ratios", "Ratios to the closed form", ratios, summary.cells, folded=True),
-    ]
-    quality: list[doc.Block] = [
-        doc.Figures(figures.quality_figures(summary, look)),
-        by_method("quality", "Quality of the answers", _QUALITY, summary.quality),
-    ]
+    growth: doc.Block = doc.Text(_NO_FIT)
+    if summary.scaling:
+        growth = by_method("scaling", "Growth with d and K", _SCALING, summary.scaling)
+    ratios = by_cell(
+        "ratios", "Ratios to the closed form", _RATIOS.format(**limits), summary.cells, folded=True
+    )
+    time = [doc.Figures([time_figure(summary, look)]), growth, ratios]
+    quality = [by_method("quality", "Quality of the answers", _QUALITY, summary.quality)]
     sections = [
         doc.Section("verdicts", "What was found", found),
         doc.Section("time", "Time per update", time),
@@ -105,8 +100,8 @@ def document(summary: OverheadSummary, look: Mapping[str, Style]) -> doc.Documen
         title = "Share of training time, score per second"
         table = by_method("training", title, _TRAINING.format(**dict(trained)), trained.methods)
         sections.append(doc.Section("training", "In a training run", [table]))
-    machine = [doc.Text(_METHOD), _machine(summary)]
-    sections.append(doc.Section("machine", "How it was measured", machine))
+    how = doc.Text(_METHOD), doc.Pairs(_machine(summary))
+    sections.append(doc.Section("machine", "How it was measured", how))
     return doc.Document(
         title="Wall-clock overhead",
         question="What does a closed form buy, against the published solver and a strong one?",
@@ -135,15 +130,12 @@ def write_pages(folder: Path, summary: OverheadSummary) -> None:
     write_atomic(folder / "index.html", page(whole, look).encode(), durable=False)
 
 
-def _machine(summary: OverheadSummary) -> doc.Pairs:
+def _machine(summary: OverheadSummary) -> list[tuple[str, str]]:
     made, loads = summary.machine, [cell.load for cell in summary.cells]
     stolen = percent(max(cell.steal for cell in summary.cells))
-    return doc.Pairs(
-        [
-            ("processor", hardware_words(made)),
-            ("load", f"{min(loads):.2g} to {max(loads):.2g} over the cells"),
-            ("stolen time", f"at most {stolen}"),
-            ("versions", version_words(made)),
-            ("revision", f"{made['revision']}{' (changed since)' if made['dirty'] else ''}"),
-        ]
-    )
+    return [
+        ("processor", hardware_words(made)),
+        ("load", f"{min(loads):.2g} to {max(loads):.2g} over the cells; at most {stolen} stolen"),
+        ("versions", version_words(made)),
+        ("revision", f"{made['revision']}{' (changed since)' if made['dirty'] else ''}"),
+    ]

@@ -106,7 +106,8 @@ def by_cell(
             else:
                 row["outcome"] = found.speed(cell.floor).value
             if (quality := found.quality) is not None:
-                row |= {"gap": quality.gap_median, "infeasible": quality.infeasible_share}
+                broken = quality.infeasible / quality.updates
+                row |= {"gap": quality.gap_median, "infeasible": broken}
             rows.append(row)
         if folded:
             rows += [about | {"method": m, "untimed": why} for m, why in cell.untimed.items()]

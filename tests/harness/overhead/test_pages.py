@@ -35,7 +35,7 @@ def test_everything_is_written(folder):
         for suffix in (".csv", ".tex"):
             assert (folder / "tables" / f"{name}{suffix}").stat().st_size > 100
     drawn = {path.stem for path in (folder / "figures").glob("*.svg")}
-    assert drawn == {"time-d", "quality-gap"}
+    assert drawn == {"time-d"}
 
 
 def test_page_is_self_contained_and_says_what_did_not_finish(folder):

@@ -156,3 +156,9 @@ def test_self_checks_on_this_machine(tmp_path):
     slower = [cell.slowed for cell in quiet if cell.slowed.speed(cell.floor) is Speed.SLOWER]
     assert len(slower) >= len(quiet) - 2
     assert sum(slowed.low >= 1.05 * 1.02 for slowed in slower) <= 2
+
+
+def test_a_limit_below_the_reference_is_refused_with_a_sentence(tmp_path):
+    settings = TINY.model_copy(update={"limit": 1e-6, "curricula": ("spgl",)})
+    with pytest.raises(UserError, match="spgl is over the limit in d00002-k0016; raise --limit"):
+        replay.measure_cells(tmp_path, settings, print)
