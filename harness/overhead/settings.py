@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
-from pathlib import Path
-
 import numpy as np
 from pydantic import Field, field_validator
 
 from pacebench import curricula
+from pacebench.harness.store.provenance import sources
 from pacebench.harness.study.specs import Frozen, digest
 
 MINIMUM_BLOCKS = 10
@@ -40,8 +38,7 @@ class Settings(Frozen):
     instances: int = Field(default=10, ge=3)
     # Replicates; each is a fresh process that goes through all cells.
     blocks: int = Field(default=MINIMUM_BLOCKS, ge=MINIMUM_BLOCKS)
-    # Seconds of processor time that an update may take on average; what takes longer is shown as ">
-    # limit". On an idle machine that is the wall clock's time too.
+    # Seconds of processor time that an update may take on average; what takes longer is not timed.
     limit: float = Field(default=2.0, gt=0)
     # Seconds that a quick curriculum is timed for in either half of a block.
     share: float = Field(default=0.02, gt=0)
@@ -59,9 +56,9 @@ class Settings(Frozen):
         """Returns what a stored block must agree with to be kept.
 
         The number of blocks and the grid are left out: more of either adds to what is there. The
-        source of the curricula is in, because another implementation has another speed.
+        source is in, because another implementation has another speed.
         """
-        own = {"curricula": list(self.curricula), "source": source_digest(), "design": DESIGN}
+        own = {"curricula": list(self.curricula), "sources": sources(), "design": DESIGN}
         keep = ("limit", "instances", "share", "epsilon", "seed")
         return digest(own | {key: getattr(self, key) for key in keep})
 
@@ -81,11 +78,3 @@ def make_settings(names: tuple[str, ...] | None, *, quick: bool, **given: object
         curricula.get(name)
     asked = {name: value for name, value in given.items() if value is not None}
     return Settings.model_validate({"curricula": names, **(_QUICK if quick else {}), **asked})
-
-
-def source_digest() -> str:
-    """Returns a hash of the source of the curricula package."""
-    text = hashlib.sha256()
-    for file in sorted(Path(curricula.__file__).parent.rglob("*.py")):
-        text.update(file.name.encode() + b"\0" + file.read_bytes())
-    return text.hexdigest()[:16]

@@ -32,7 +32,7 @@ def summarise(
     clock, waiting = choose_clock(cells)
     judged = judge_all({cell.stream.name: cell.answers for cell in cells})
     quality = {name: pool_quality(judged[judged["method"] == name]) for name in settings.curricula}
-    fits = {name: _fit(name, cells, clock) for name in settings.curricula}
+    fits = {name: scaling.fit(name, cells, clock) for name in settings.curricula}
     return findings.OverheadSummary(
         settings=settings,
         machine=machine,
@@ -95,14 +95,12 @@ def _summarise_cell(
 def _method(
     cell: CellRecord, name: str, clock: MainClock, quality: findings.QualityFinding | None
 ) -> findings.MethodFinding:
-    wall, cpu, step = (seconds(cell.times(name, each)) for each in CLOCKS)
+    taken = {each: seconds(cell.times(name, each)) for each in CLOCKS}
     whole = cell.times(name, clock), cell.times(REFERENCE, clock)
     own = cell.times(name, "step"), cell.times(REFERENCE, "step")
     return findings.MethodFinding(
-        wall=wall,
-        cpu=cpu,
-        step=step,
-        time=wall if clock == "wall" else cpu,
+        **taken,
+        time=taken[clock],
         mean_time=whole[0].mean(),
         ratio=per_update(*whole),
         total=total(*whole),
@@ -110,16 +108,3 @@ def _method(
         step_total=total(*own),
         quality=quality,
     )
-
-
-def _fit(
-    name: str, cells: Sequence[CellRecord], clock: MainClock
-) -> findings.ScalingFinding | None:
-    """Returns how a curriculum's time grows over the grid."""
-    mine = [c for c in cells if c.stream.kind == "synthetic" and name in c.seconds]
-    if not mine:
-        return None
-    d = np.array([cell.stream.d for cell in mine], dtype=np.float64)
-    size = np.array([cell.stream.size for cell in mine], dtype=np.float64)
-    taken = [stats.gmean(cell.times(name, clock)) for cell in mine]
-    return scaling.fit(d, size, np.stack(taken, axis=1))

@@ -22,12 +22,13 @@ from pacebench.harness.overhead.crossed import geometric_mean, mean
 from pacebench.harness.overhead.findings import TrainingFinding, TrainingSummary
 from pacebench.harness.overhead.instances import Floats
 from pacebench.harness.overhead.replay import Hear
-from pacebench.harness.overhead.settings import REFERENCE, Settings, source_digest
+from pacebench.harness.overhead.settings import REFERENCE, Settings
 from pacebench.harness.records import Hooks, RunResult
 from pacebench.harness.runner.display import Display
 from pacebench.harness.runner.launch import RunOptions, evaluation_hashes, make_runs
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.store.load import load_results
+from pacebench.harness.store.provenance import sources
 from pacebench.harness.study.expand import expand
 from pacebench.harness.study.models import Study
 from pacebench.harness.study.specs import Cell
@@ -65,8 +66,8 @@ def measure_training(folder: Path, settings: Settings, hear: Hear) -> TrainingSu
     steps, root, seeds = settings.training_steps, settings.seed, settings.training_seeds
     study = overhead_study(names, SETUP, steps, root, seeds)
     runs = expand(study)
-    # Another implementation of the curricula has other times, whatever its runs' ids.
-    results = folder / "training" / source_digest()
+    # Another implementation has other times, whatever its runs' ids.
+    results = folder / "training" / sources()
     options = RunOptions(
         workers=1,
         share=False,

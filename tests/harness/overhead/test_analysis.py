@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from pacebench.harness.overhead import scaling
+from pacebench.harness.overhead.cells import BlockRecord, CellRecord
 from pacebench.harness.overhead.findings import OverheadSummary, Speed
+from pacebench.harness.overhead.instances import replay_streams
 from pacebench.harness.overhead.summary import choose_clock, summarise
 from pacebench.harness.overhead.training import summarise_training, training_clock
 from pacebench.harness.report.overhead.claims import all_claims, headline_cells
@@ -87,27 +91,43 @@ def test_clock_follows_the_machine_and_not_the_result():
     assert reference.time == reference.cpu != reference.wall
 
 
+def grid(truth, dimensions, sizes, noise):
+    """Cells of one curriculum, whose times follow a law with noise."""
+    rng, cells = np.random.default_rng(4), []
+    settings = SETTINGS.model_copy(update={"dimensions": dimensions, "sizes": sizes})
+    for stream in replay_streams(Path("nowhere"), settings):
+        cell = CellRecord(stream=stream, digest="law", seconds={"spgl": 1.0})
+        for number in range(10):
+            taken = truth(stream.d, stream.size) * np.exp(noise * rng.standard_normal(4))
+            times = {"spgl": {"wall": tuple(taken)}}
+            cell.blocks[number] = BlockRecord(times=times, load=0.0, steal=0.0)
+        cells.append(cell)
+    return cells
+
+
 def test_exponents_are_recovered():
-    rng = np.random.default_rng(3)
-    d, size = (x.ravel() for x in np.meshgrid([1, 10, 100, 1e3, 1e4], [16, 64, 256, 1024]))
-    truth = 1e-4 + 3e-9 * d**1.05 * size**0.95
-    times = truth * np.exp(0.03 * rng.standard_normal((10, len(d))))
-    fit = scaling.fit(d, size, times)
+    def truth(d, size):
+        return 1e-4 + 3e-9 * d**1.05 * size**0.95
+
+    sizes = (16, 64, 256, 1024)
+    fit = scaling.fit("spgl", grid(truth, (1, 10, 100, 1_000, 10_000), sizes, 0.06), "wall")
     assert fit is not None
     assert fit.alpha.low <= 1.05 <= fit.alpha.high
     assert fit.beta is not None
     assert fit.beta.low <= 0.95 <= fit.beta.high
     assert fit.fixed == pytest.approx(1e-4, rel=0.05)
     assert fit.alpha.high - fit.alpha.low < 0.1
-    drawn = scaling.predict(fit, d, size)
-    np.testing.assert_allclose(drawn, truth, rtol=0.1)
+    assert (fit.cells, fit.range) == (20, (16, 10_240_000))
+    d = np.array([1.0, 100.0, 1e4])
+    drawn = scaling.predict(fit, d, np.full(3, 64.0))
+    np.testing.assert_allclose(drawn, truth(d, 64.0), rtol=0.1)
 
 
 def test_exponents_of_noise_are_refused():
-    d, size = (x.ravel() for x in np.meshgrid([1.0, 2.0, 3.0], [16.0, 64.0, 256.0]))
-    flat = 1e-4 * np.exp(0.05 * np.random.default_rng(0).standard_normal((10, 9)))
-    assert scaling.fit(d, size, flat) is None
-    assert scaling.fit(d[:4], size[:4], flat[:, :4]) is None
+    flat = grid(lambda d, size: 1e-4, (1, 2, 3), (16, 64, 256), 0.1)
+    assert scaling.fit("spgl", flat, "wall") is None
+    assert scaling.fit("spgl", flat[:4], "wall") is None
+    assert scaling.fit("spdl", flat, "wall") is None
 
 
 def test_quality_is_pooled_from_judged_answers(found):
