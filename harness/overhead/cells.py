@@ -11,12 +11,7 @@ import numpy as np
 from pydantic import ConfigDict, Field
 
 from pacebench.harness.overhead.findings import StoredRecord
-from pacebench.harness.overhead.instances import (
-    Floats,
-    ReplayStream,
-    replay_streams,
-    write_packed,
-)
+from pacebench.harness.overhead.instances import Floats, ReplayStream, replay_streams, write_packed
 from pacebench.harness.overhead.quality import Answer
 from pacebench.harness.overhead.settings import Settings
 

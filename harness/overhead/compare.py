@@ -60,11 +60,10 @@ class Agreement(StoredRecord):
 def compare_runs(folder: Path, other: Path) -> Agreement:
     """Compares every ratio per update that both have on the very same instances.
 
-    The measurements are paired by instance: both replay the same ones, so how much instances differ
-    cancels in the difference of the two mean logarithms. What is left is timing, whose variance the
-    intervals for the same instances give for either measurement; the difference in its standard
-    error is Welch's t. With Holm's correction over all ratios, the measurements disagree if any is
-    rejected at 5 %. What is found is also written into the first folder.
+    Both replay the same instances, so how much instances differ cancels in the difference of the
+    two mean logarithms. What is left is timing, whose variance the intervals for the same instances
+    give: Welch's t, with Holm's correction over all ratios at 5 %. What is found is also written
+    into the first folder.
 
     Raises:
         UserError: They have no ratio on the same instances in common.
@@ -84,12 +83,8 @@ def compare_runs(folder: Path, other: Path) -> Agreement:
     return found
 
 
-# A ratio per update, and the number of blocks behind it.
-_Measured = tuple[Ratio, int]
-
-
-def _ratios(folder: Path) -> dict[tuple[str, str, str], _Measured]:
-    """Returns the ratios by cell, stream and method."""
+def _ratios(folder: Path) -> dict[tuple[str, str, str], tuple[Ratio, int]]:
+    """Returns the ratios per update with their number of blocks, by cell, stream and method."""
     return {
         (cell.name, cell.stream, name): (found.ratio, cell.blocks)
         for cell in load_summary(folder).cells
@@ -97,7 +92,7 @@ def _ratios(folder: Path) -> dict[tuple[str, str, str], _Measured]:
     }
 
 
-def _shift(cell: str, method: str, *pair: _Measured) -> RatioShift:
+def _shift(cell: str, method: str, *pair: tuple[Ratio, int]) -> RatioShift:
     dfs = np.array([blocks - 1.0 for _, blocks in pair])
     widths = np.log([ratio.same_instances.high / ratio.same_instances.low for ratio, _ in pair])
     variances = (0.5 * widths / stats.t.ppf(0.5 + LEVEL / 2, dfs)) ** 2

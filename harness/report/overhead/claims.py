@@ -40,8 +40,9 @@ def all_claims(summary: OverheadSummary) -> Iterator[Claim]:
         if cell.solver is not None:
             yield _solver_claim(cell, cell.solver, cell.methods["spdl-sqp"].ratio)
     for name in (REFERENCE, "spgl-shared"):
-        if name in summary.scaling:
-            yield from _scaling_claims(name, summary.scaling[name])
+        fit = summary.scaling.get(name)
+        if fit is not None and fit.beta is not None:
+            yield _scaling_claim(name, fit, fit.beta)
     for name, found in summary.quality.items():
         yield _quality_claim(name, found)
     if summary.training is not None:
@@ -122,16 +123,14 @@ def _solver_claim(cell: CellFinding, solver: Ratio, closed: Ratio) -> Claim:
     )
 
 
-def _scaling_claims(name: str, fit: findings.ScalingFinding) -> Iterator[Claim]:
+def _scaling_claim(name: str, fit: findings.ScalingFinding, beta: findings.MeanInterval) -> Claim:
     """Says how a closed form grows, and whether that is linear."""
-    if fit.beta is None:
-        return
-    linear = fit.alpha.estimate <= LINEAR and fit.beta.estimate <= LINEAR
-    alpha, beta = (with_interval(exponent, "{:.2f}".format) for exponent in (fit.alpha, fit.beta))
-    yield Claim(
+    linear = fit.alpha.estimate <= LINEAR and beta.estimate <= LINEAR
+    of_d, of_k = (with_interval(exponent, "{:.2f}".format) for exponent in (fit.alpha, beta))
+    return Claim(
         GOOD if linear else BAD,
         "scaling",
-        f"{name} grows as d^{alpha} and K^{beta} beyond a fixed cost of {duration(fit.fixed)}"
+        f"{name} grows as d^{of_d} and K^{of_k} beyond a fixed cost of {duration(fit.fixed)}"
         + ("." if linear else f", which is more than the {LINEAR} that linear work allows."),
         f"t = t₀ + c·dᵅ·Kᵝ over {fit.cells} cells, K·d = {count(fit.range[0])} to "
         f"{count(fit.range[1])}; work dominates in {fit.working} of them; largest misfit "
