@@ -28,7 +28,7 @@ Number = Annotated[
 
 
 class Shown(NamedTuple):
-    """What tables call a field, and its unit: `s`, `%`, `×`, or how many digits it has."""
+    """What tables call a field, and its unit: `s`, `%`, `×`, digits (`3`) or decimals (`.3`)."""
 
     heading: str
     unit: str = ""
@@ -99,9 +99,9 @@ class QualityFinding(StoredRecord):
     converging: Annotated[int, Shown("convergence steps")]
     short: Annotated[int, Shown("short of V₋")]
     infeasible: Annotated[int, Shown("infeasible")]  # over budget or short
-    value_worst: Annotated[Number, Shown("worst value − V₋", "3")]
+    value_worst: Annotated[Number, Shown("worst value − V₋", ".3")]
     rejected: Annotated[int, Shown("rejected")]  # by the method itself
-    iterations: Annotated[Number, Shown("iterations (mean)", "3")]
+    iterations: Annotated[Number, Shown("iterations (mean)", ".1")]
 
 
 class MethodFinding(StoredRecord):
@@ -157,13 +157,13 @@ class CellFinding(StoredRecord):
 class ScalingFinding(StoredRecord):
     """How one curriculum's time t₀ + c·dᵅ·Kᵝ grows on the grid's instances, timed again."""
 
-    alpha: Annotated[MeanInterval, Shown("exponent of d", "3")]
+    alpha: Annotated[MeanInterval, Shown("exponent of d", ".2")]
     # None where the grid does not tell.
-    beta: Annotated[MeanInterval | None, Shown("exponent of K", "3")] = None
+    beta: Annotated[MeanInterval | None, Shown("exponent of K", ".2")] = None
     fixed: Annotated[Number, Shown("fixed cost t₀", "s")]  # median over blocks
     cells: Annotated[int, Shown("cells")]
     working: Annotated[int, Shown("of them dominated by work")]
-    misfit: Annotated[Number, Shown("largest |ln misfit|", "3")]  # of the block means
+    misfit: Annotated[Number, Shown("largest |ln misfit|", ".2")]  # of the block means
     range: tuple[int, int]  # smallest and largest K·d
     curve: tuple[Number, ...]  # (ln t₀, ln c, α, β) of the block means, for drawing
 

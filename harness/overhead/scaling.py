@@ -20,14 +20,16 @@ from pacebench.harness.overhead.instances import Floats
 # Work dominates where the update takes this many times the cheapest one.
 _DOMINATES = 3.0
 _MINIMUM_CELLS, _MINIMUM_WORKING = 6, 4
+_MISFIT = np.log(10.0)
 
 
 def fit(name: str, cells: Sequence[CellRecord], clock: Clock) -> ScalingFinding | None:
     """Fits exponents to the times of one curriculum in the cells of the grid.
 
     Returns:
-        None where fewer than six cells or three different d are there, or where work dominates the
-        fixed cost in fewer than four cells: the exponents would be those of noise.
+        None where fewer than six cells or three different d are there, where work dominates the
+        fixed cost in fewer than four cells (the exponents would be those of noise), or where the
+        fit misses a cell by more than a factor of ten: the time does not follow such a law.
     """
     mine = [c for c in cells if c.stream.kind == "synthetic" and name in c.seconds]
     d = np.array([cell.stream.d for cell in mine], dtype=np.float64)
@@ -40,8 +42,11 @@ def fit(name: str, cells: Sequence[CellRecord], clock: Clock) -> ScalingFinding 
     working = int((np.exp(middle) > _DOMINATES * np.exp(middle.min())).sum())
     if working < _MINIMUM_WORKING:
         return None
-    fits = np.array([_fit_block(d, size, block, varied) for block in logs])
     curve = _fit_block(d, size, middle, varied)
+    misfit = float(np.abs(_model(curve, d, size) - middle).max())
+    if misfit > _MISFIT:
+        return None
+    fits = np.array([_fit_block(d, size, block, varied) for block in logs])
     work = d * size
     return ScalingFinding(
         alpha=mean(fits[:, 2]),
@@ -49,7 +54,7 @@ def fit(name: str, cells: Sequence[CellRecord], clock: Clock) -> ScalingFinding 
         fixed=float(np.median(np.exp(fits[:, 0]))),
         cells=len(mine),
         working=working,
-        misfit=float(np.abs(_model(curve, d, size) - middle).max()),
+        misfit=misfit,
         range=(int(work.min()), int(work.max())),
         curve=tuple(curve.tolist()),
     )

@@ -121,7 +121,7 @@ def summarise_training(results: ResultFrames) -> TrainingSummary | None:
     runs = runs.assign(base=base, seconds=base + spent, share=spent / (base + spent))
     # Scores are compared at the time that the quickest curriculum takes for all its steps; a run
     # that was done before keeps its last score.
-    common = float(runs.groupby("label")["seconds"].agg(stats.gmean).min())
+    common = float(runs.groupby("label", observed=True)["seconds"].agg(stats.gmean).min())
     scores = target_episodes(results.evaluations).groupby(["run_id", "step"], observed=True)
     curves = scores["return"].mean()
     final, at_common = [], []

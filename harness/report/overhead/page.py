@@ -24,7 +24,7 @@ from pacebench.harness.store.provenance import hardware_words, version_words
 
 # Above this the machine was too noisy for small effects, and the page says so.
 _NOISY = 1.05
-_NO_FIT = "Too few cells are dominated by work, or the grid is too small, to say how times grow."
+_NO_FIT = "No curriculum has enough cells dominated by work, or times near the law, to be fitted."
 _SHORT = (
     "Every curriculum replayed the same updates, from the same distribution, with the same "
     "contexts and values, interleaved on one thread in blocks, each a fresh process. What lies "

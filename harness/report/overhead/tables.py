@@ -7,7 +7,15 @@ from typing import Any, get_args
 
 from pacebench.harness.overhead import findings
 from pacebench.harness.overhead.settings import REFERENCE
-from pacebench.harness.report.tables import Column, Show, Table, count, interval_cells, number
+from pacebench.harness.report.tables import (
+    Column,
+    Show,
+    Table,
+    count,
+    fixed,
+    interval_cells,
+    number,
+)
 
 
 def duration(seconds: float) -> str:
@@ -36,6 +44,7 @@ def with_interval(found: findings.MeanInterval, show: Show = factor) -> str:
 
 
 _SHOWS: dict[str, Show] = {"s": duration, "×": factor, "%": percent, "3": number(3), "": str}
+_SHOWS |= {f".{places}": fixed(places) for places in (1, 2, 3)}
 _METHOD = Column("method", "curriculum", kind="method")
 
 
@@ -87,10 +96,10 @@ def by_cell(
         Column("d", "d", number=True),
         Column("size", "K", number=True),
         _METHOD,
-        *columns_of(findings.MethodFinding),
         Column("outcome", "verdict"),
         Column("gap", "gap (median)", percent, number=True),
         Column("infeasible", "infeasible", percent, number=True),
+        *columns_of(findings.MethodFinding),
         Column("floor", "noise floor", percent, number=True),
         *(Column(clock, "", where="csv") for clock in ("wall", "cpu")),
         Column("untimed", "not timed"),

@@ -130,6 +130,13 @@ def test_exponents_of_noise_are_refused():
     assert scaling.fit("spdl", flat, "wall") is None
 
 
+def test_times_that_follow_no_such_law_have_no_exponents():
+    # An update that now and then fits a model: slow in some cells, whatever their size.
+    jumpy = grid(lambda d, size: 0.3 if size == 64 else 1e-4, (1, 10, 100), (16, 64, 256), 0.05)
+    jumpy += grid(lambda d, size: 0.3, (1_000,), (16, 256), 0.05)
+    assert scaling.fit("spgl", jumpy, "wall") is None
+
+
 def test_quality_is_pooled_from_judged_answers(found):
     pooled = found.quality
     assert set(pooled) == {"spgl", "spgl-shared", "spdl-sqp"}
