@@ -6,7 +6,7 @@ then the trained policies are evaluated as at a point before the last and as at 
 budget follows: (points − 1) × before + last, beside the budget's training at the measured rate.
 Both sides come from the same policies in the same process, in processor time.
 
-    python -m benchmarks.evaluation                         # every shipped study, some minutes
+    python -m benchmarks.evaluation                         # every grid and setup of our studies
     python -m benchmarks.evaluation --study lunar-lander    # one of them
 """
 
@@ -21,6 +21,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.learners import THREADS
+from benchmarks.table import row
 from pacebench import harness
 from pacebench.harness.records import Hooks
 from pacebench.harness.seeding import RunSeed, StudyRole
@@ -33,6 +34,7 @@ from pacebench.harness.training.resolved import ResolvedCell
 
 # Longer training shows nothing new about rates; an evaluation costs what its episodes last.
 MOST_STEPS = 204_800
+MOST = 0.1  # of the processor time
 
 
 def shares(cell: Cell, seeds: int) -> tuple[float, float]:
@@ -74,7 +76,6 @@ def main() -> None:
         os.execv(sys.executable, [sys.executable, "-m", "benchmarks.evaluation", *sys.argv[1:]])
     torch.set_num_threads(1)
     seen: dict[str, tuple[float, float]] = {}
-    print(f"{'study':<24}{'setup':<16}{'learner':<9} everything   as asked")
     for path in sorted(Path("studies").glob("*.yaml")):
         study: Study = harness.load_study(path)
         if given.study not in (None, study.name):
@@ -86,12 +87,11 @@ def main() -> None:
                 # Curricula hardly differ in cost, so studies with one grid need one measurement.
                 key = f"{setup} {learner} {cell.budget} {cell.evaluation} {cell.learner}"
                 seeds = given.seeds if learner == "ppo" else 1
-                seen[key] = seen.get(key) or shares(cell, seeds)
-                everything, asked = seen[key]
-                print(
-                    f"{study.name:<24}{setup:<16}{learner:<9}{everything:>10.1%}{asked:>11.1%}",
-                    flush=True,
-                )
+                if key in seen:
+                    continue
+                everything, asked = seen[key] = shares(cell, seeds)
+                sides = f"{everything:.1%} if all is evaluated, {asked:.1%} as asked"
+                row(f"{study.name}, {setup}, {learner}: share of time", sides, asked, most=MOST)
 
 
 if __name__ == "__main__":

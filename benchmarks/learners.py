@@ -5,8 +5,8 @@ run in turns, in one process, timed in processor time, which other programs on t
 least. Printed are environment steps per second over all seeds (rollout, policy and curriculum
 updates, no evaluation) and the median of the ratios of neighbouring runs.
 
-    python -m benchmarks.learners                  # everything, some ten minutes
-    python -m benchmarks.learners --only ratio     # or seeds, memory, kernels
+    python -m benchmarks.learners                  # the ratio, on three setups
+    python -m benchmarks.learners --only seeds     # or memory, kernels: some minutes
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import numpy as np
 import torch
 from gymnasium import spaces
 
+from benchmarks.table import row
 from pacebench.harness import learners
 from pacebench.harness.learners.batched.heads import head_of
 from pacebench.harness.learners.batched.network import Layout, StackedPolicy
@@ -91,11 +92,9 @@ def compare_with_sb3(setup: str, seeds: int = 10) -> None:
             ", ".join(f"{k} {v / total:.0%}" for k, v in batch.clock.seconds.items() if v)
         )
     ratio = statistics.median(a / b for a, b in zip(fast, slow, strict=True))
-    spread = [a / b for a, b in zip(fast, slow, strict=True)]
-    print(f"{setup}: {ours.resolved.params}")
-    print(f"  ppo, {seeds} seeds: {statistics.median(fast):>9,.0f} steps/s  ({shares[0]})")
-    print(f"  sb3-ppo, 1 seed:  {statistics.median(slow):>9,.0f} steps/s  ({shares[1]})")
-    print(f"  ratio {ratio:.1f} (from {min(spread):.1f} to {max(spread):.1f} in {ROUNDS} rounds)")
+    sides = f"{statistics.median(fast):,.0f} / {statistics.median(slow):,.0f} steps/s"
+    row(f"{setup}: ppo, {seeds} seeds / sb3-ppo, one seed", sides, ratio)
+    print(f"  time of ppo: {shares[0]}\n  time of sb3-ppo: {shares[1]}")
 
 
 def grow_with_seeds(setup: str) -> None:
@@ -255,7 +254,7 @@ def compare_kernels(seeds: int = 10, transitions: int = 2000) -> None:
 def main() -> None:
     """Prints what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=["ratio", "seeds", "memory", "kernels"])
+    parser.add_argument("--only", choices=["ratio", "seeds", "memory", "kernels"], default="ratio")
     parser.add_argument("--setup", choices=SETUPS)
     parser.add_argument("--peak", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -270,14 +269,14 @@ def main() -> None:
         print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
         return
     setups = (given.setup,) if given.setup else SETUPS
-    if given.only in (None, "ratio"):
+    if given.only == "ratio":
         for setup in setups:
             compare_with_sb3(setup)
-    if given.only in (None, "seeds"):
+    if given.only == "seeds":
         grow_with_seeds(setups[0])
-    if given.only in (None, "memory"):
+    if given.only == "memory":
         memory_per_seed(setups[0])
-    if given.only in (None, "kernels"):
+    if given.only == "kernels":
         compare_kernels()
 
 

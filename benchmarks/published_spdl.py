@@ -12,6 +12,7 @@ same updates on the same instances, in turns within one process and on one threa
 
 from __future__ import annotations
 
+from benchmarks.table import row
 from pacebench.harness import threads
 
 threads.use_one()  # before NumPy and torch are imported
@@ -138,11 +139,12 @@ def main() -> None:
                 times[:, i, number] = found[0][0], found[1][0]
     print(f"d = {d}, K = {size}, {options.clock} time, one thread")
     print(f"largest KL between the two answers to one instance: {apart:.1e}")
-    print(f"mean per update: autograd {times[0].mean():.3f} s, spdl {times[1].mean():.3f} s")
     each = np.exp(np.log(times[0] / times[1]).mean(axis=1))
     mean, (low, high) = np.exp(np.log(each).mean()), np.quantile(each, [0.25, 0.75])
-    print(f"autograd / spdl, total: {times[0].sum() / times[1].sum():.2f}×")
-    print(f"autograd / spdl, geometric mean: {mean:.2f}×; quartiles {low:.2f}×, {high:.2f}×")
+    text = f"d = {d}, K = {size}: SPDL with automatic gradients / spdl"
+    sides = f"{times[0].mean():.3f} s / {times[1].mean():.3f} s an update"
+    row(f"{text}, total", sides, times[0].sum() / times[1].sum())
+    row(f"{text}, geometric mean", f"quartiles {low:.2f}, {high:.2f}", mean)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,10 @@
 
 Four curricula on two setups, ten evaluations of 20 contexts, 20 updates per run; the runs are
 written as the runner writes them. Twice the runs should take twice as long; the last column is the
-power of n between two sizes. Seconds are of one core (CPU time), so that other work does not count.
+power of n between two sizes. Seconds are of processor time, so that other work does not count;
+loading, which uses several cores, is timed by the clock, beside pandas reading the same files.
 
-    python -m benchmarks.scale [RUNS …]     (1 000, 5 000 and 10 000 unless given)
+    python -m benchmarks.scale [RUNS …]     (2 000 and 10 000 unless given)
     python -m benchmarks.scale --light [RUNS …]     (up to 50 000; runs without tables, no report)
 """
 
@@ -22,7 +23,9 @@ from typing import Any
 from unittest.mock import patch
 
 import numpy as np
+import pandas as pd
 
+from benchmarks.table import row
 from pacebench.harness.analysis.history import history_of
 from pacebench.harness.analysis.waves import planned_counts
 from pacebench.harness.records import RunResult, Status
@@ -40,6 +43,7 @@ from pacebench.harness.study.specs import PlannedRun
 LABELS = ("default", "initial", "linear", "spgl")
 SETUPS = ("point-mass-1", "point-mass-2")
 CONTEXTS, POINTS, UPDATES = 20, 10, 20
+LIMITS = {(10_000, "first load"): 5.0, (10_000, "load again"): 5.0, (10_000, "report"): 60.0}
 LEASES = 2_000  # as of so many workers at once
 
 
@@ -141,20 +145,34 @@ def tasks(root: Path, asked: Study, *, light: bool) -> dict[str, Callable[[], ob
     }
 
 
+def read_plainly(root: Path, share: float = 0.1) -> float:
+    """Returns the seconds in which pandas reads and joins the tables, from a share of the runs."""
+    folders = sorted((root / "runs").iterdir())
+    some = folders[: max(1, round(share * len(folders)))]
+    started = time.perf_counter()
+    for name in ("evaluations.parquet", "updates.parquet", "timings.parquet"):
+        pd.concat([pd.read_parquet(folder / name) for folder in some])
+    return (time.perf_counter() - started) * len(folders) / len(some)
+
+
 def main() -> None:
     """Prints the seconds of each step for every size, and how they grow."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("runs", nargs="*", type=int)
     parser.add_argument("--light", action="store_true")
     said = parser.parse_args()
-    usual = [1_000, 10_000, 50_000] if said.light else [1_000, 5_000, 10_000]
+    usual = [5_000, 50_000] if said.light else [2_000, 10_000]
     before: dict[str, tuple[int, float]] = {}
+    powers: dict[str, float] = {}
 
     def show(runs: int, name: str, found: float, unit: str) -> None:
         old = before.get(name)
         growth = math.log(found / old[1]) / math.log(runs / old[0]) if old else math.nan
         print(f"{runs:7,} runs  {name:18} {found:9.3f} {unit:3}  n^{growth:.2f}", flush=True)
         before[name] = (runs, found)
+        # What takes no time to speak of has no growth to speak of.
+        if old and unit == "s" and found > 0.5:
+            powers[name] = growth
 
     for runs in said.runs or usual:
         with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ):
@@ -166,14 +184,27 @@ def main() -> None:
                 for run in expand(asked)[:LEASES]:
                     Leases(root).acquire(run.run_id)
                 for name, function in tasks(root, asked, light=said.light).items():
-                    start = time.process_time()
+                    start, began = time.process_time(), time.perf_counter()
                     function()
-                    show(runs, name, time.process_time() - start, "s")
+                    wall, taken = time.perf_counter() - began, time.process_time() - start
+                    show(runs, name, taken, "s")
+                    if limit := LIMITS.get((runs, name)):
+                        found = wall if "load" in name else taken
+                        sides = f"{wall:.1f} s, {taken:.1f} s of processor time / {limit:g} s"
+                        row(f"{runs:,} runs: {name} / limit", sides, found / limit, most=1.0)
+                    if name == "first load":
+                        plain = read_plainly(root)
+                        sides = f"{plain:.1f} s / {wall:.1f} s"
+                        row(f"{runs:,} runs: pandas / first load", sides, plain / wall)
             if not said.light:
                 size = (root / "report" / "index.html").stat().st_size
                 show(runs, "page", size / 2**20, "MiB")
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
             show(runs, "memory, at most", peak / 2**10, "MiB")
+    if powers:
+        worst = max(powers, key=lambda name: powers[name])
+        sides = ", ".join(f"{name} {power:.2f}" for name, power in powers.items())
+        row(f"largest power of the number of runs: {worst}", sides, powers[worst], most=1.25)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.table import MISSED, row
 from pacebench.harness.records import Hooks, RunResult
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.study.specs import Cell
@@ -75,13 +76,14 @@ def main() -> None:
         for name, code in zip(times, (ALONE, HELP), strict=True):
             times[name].append(_seconds(code))
     medians = {name: statistics.median(found) for name, found in times.items()}
-    for name, median in medians.items():
-        print(f"{name:24}{median:8.3f} s")
     alone, ours = medians.values()
-    print(f"{'ratio':24}{ours / alone:8.2f}")
+    sides = f"{ours:.3f} s / {alone:.3f} s"
+    met = row("pacebench --help / importing Typer and Rich", sides, ours / alone, most=2.0)
     loaded = loaded_by_a_worker()
-    print(f"{'packages of a worker':24}{len(loaded):8}")
-    print(f"{'superfluous ones':24}{', '.join(sorted(loaded & set(SUPERFLUOUS))) or 'none':>8}")
+    superfluous = sorted(loaded & set(SUPERFLUOUS))
+    sides = f"{', '.join(superfluous) or 'none'} of {len(loaded)} packages"
+    met &= row("packages that a worker has no need of", sides, len(superfluous), most=0)
+    sys.exit(0 if met else MISSED)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ that a drift of the machine does not favour either side. The intervals of 1 000 
 seeds, after every seed, stand beside the formula as it is written: products of wealths, an end by
 bisection, of the last look alone.
 
-    python benchmarks/statistics.py
+    python -m benchmarks.statistics
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from collections.abc import Callable
 import numpy as np
 from rliable import library, metrics
 
+from benchmarks.table import row
 from pacebench.harness.statistics import bootstrap, exact
 from pacebench.harness.statistics import confidence_sequence as cs
 
 RUNS, TASKS, RESAMPLES, BLOCKS = 20, 4, 50_000, 3
 SEQUENCES, SEEDS = 1_000, 200
+GROWING = (1_000, 4_000, 16_000)  # seeds
 BY_FORMULA = 3  # sequences that the plain formula is timed on; it takes the same for each
 
 
@@ -67,10 +69,23 @@ def _against_the_formula() -> None:
         np.testing.assert_allclose(
             found, np.stack([ends.low, ends.high], axis=2)[:BY_FORMULA, -1], rtol=0, atol=2e-9
         )
-    print(f"{SEQUENCES} comparisons x {SEEDS} seeds, one core:")
-    print(f"  formula, last look     {np.median(plain):8.2f} s  (from {BY_FORMULA} comparisons)")
-    print(f"  pacebench, every look  {np.median(ours):8.2f} s")
-    print(f"  ratio                  {np.median(np.array(plain) / ours):8.1f}")
+    row(
+        f"betting intervals of {SEQUENCES} comparisons, {SEEDS} seeds: formula / pacebench",
+        f"{np.median(plain):.2f} s, last look / {np.median(ours):.2f} s, every look",
+        float(np.median(np.array(plain) / ours)),
+    )
+
+
+def _growth() -> None:
+    """Prints how the interval of one comparison grows with its seeds."""
+    z = np.random.default_rng(0).uniform(-0.8, 1, GROWING[-1])
+    taken = [
+        min(_seconds(lambda z: cs.difference_interval(z, 1.0, 0.05), z[:n]) for _ in range(BLOCKS))
+        for n in GROWING
+    ]
+    power = np.polyfit(np.log(GROWING), np.log(taken), 1)[0]
+    sides = ", ".join(f"{n:,}: {s * 1e3:.0f} ms" for n, s in zip(GROWING, taken, strict=True))
+    row("betting interval: power of the number of seeds", sides, power, most=1.2)
 
 
 def _confidence_sequences() -> None:
@@ -104,13 +119,10 @@ def main() -> None:
     theirs = np.median([pair["_theirs"] for pair in pairs])
     ours = np.median([pair["_ours"] for pair in pairs])
     ratios = [pair["_theirs"] / pair["_ours"] for pair in pairs]
-    print(f"{RESAMPLES} resamples of mean and IQM, {TASKS} tasks x {RUNS} seeds:")
-    print(f"  rliable   {theirs:8.3f} s")
-    print(f"  pacebench {ours:8.3f} s")
-    print(
-        f"  ratio     {np.median(ratios):8.1f}  (blocks: {', '.join(f'{r:.0f}' for r in ratios)})"
-    )
+    text = f"{RESAMPLES} resamples, {TASKS} tasks × {RUNS} seeds: rliable / pacebench"
+    row(text, f"{theirs:.3f} s / {ours:.3f} s", float(np.median(ratios)))
     _against_the_formula()
+    _growth()
     print("Confidence sequences and permutations:")
     _confidence_sequences()
 

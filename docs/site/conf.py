@@ -56,6 +56,7 @@ docs/api
 :hidden:
 :caption: The project
 docs/architecture
+docs/design/sac-many-seeds
 CONTRIBUTING
 CHANGELOG
 ```

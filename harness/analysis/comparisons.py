@@ -22,8 +22,8 @@ from pacebench.harness.errors import UserError
 from pacebench.harness.statistics import coverage, intervals, welch
 from pacebench.harness.statistics.confidence_sequence import (
     Wealth,
+    difference_ends,
     difference_log_wealth,
-    difference_sequence,
     log_threshold,
     seeds_until,
 )
@@ -335,13 +335,13 @@ def _from_range(pairs: Paired, alpha: float) -> tuple[Interval | None, Wealth | 
     # Runs lost to the machine enter twice: the interval reaches from the worst case to the best.
     worst, best = pairs.differences("worst"), pairs.differences("best")
     half = pairs.half_range
-    lower = upper = difference_sequence(worst, half, alpha)
+    lower = upper = difference_ends(worst, half, alpha)
     if pairs.lost:
-        upper = difference_sequence(best, half, alpha)
+        upper = difference_ends(best, half, alpha)
     interval = Interval(
         estimate=float((worst.mean() + best.mean()) / 2),
-        low=float(lower.low[-1]),
-        high=float(upper.high[-1]),
+        low=lower.low,
+        high=upper.high,
         level=1 - alpha,
         kind=KIND,
         estimand="difference",
@@ -350,7 +350,7 @@ def _from_range(pairs: Paired, alpha: float) -> tuple[Interval | None, Wealth | 
     )
     # Each side bets against the case that suits it least, as the ends of the interval do.
     above, below = difference_log_wealth(worst, half).above, difference_log_wealth(best, half).below
-    return interval, Wealth(above, below), bool(lower.contradiction[-1] & upper.contradiction[-1])
+    return interval, Wealth(above, below), lower.contradiction and upper.contradiction
 
 
 def _from_model(pairs: Paired, alpha: float) -> Interval | None:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from pacebench.harness.study.specs import Cell, PlannedRun, by_cell
 
 # A batch of k seeds takes as long as FIXED + k, in seconds of one more seed: the interpreter's work
-# per step is shared. Measured for `ppo` by `python -m benchmarks.runner batches`.
+# per step is shared. Measured for `ppo` by `python -m benchmarks.runner --only batches`.
 FIXED = 2.0
 # Beyond this the arrays leave the processor's cache and nothing is gained.
 LARGEST = 32

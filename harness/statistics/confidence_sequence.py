@@ -15,7 +15,8 @@ leading axes are comparisons or simulated replicates. All functions are pure.
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from bisect import bisect_left
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +28,10 @@ from pacebench.harness.statistics.scores import BoolArray, FloatArray
 NODES = 64
 LARGEST_FRACTION = 0.999  # below 1, so that no single seed can ruin a gambler
 _TOLERANCE = 1e-12  # of the logarithm of an end's distance from the bound
+
+
+# Up to so many seeds every look is cheaper than the last alone.
+_FEW = 256
 
 
 class ConfidenceSequence(NamedTuple):
@@ -44,6 +49,14 @@ class ConfidenceSequence(NamedTuple):
     low: FloatArray
     high: FloatArray
     contradiction: BoolArray
+
+
+class Ends(NamedTuple):
+    """The interval after the last seed; see `ConfidenceSequence`."""
+
+    low: float
+    high: float
+    contradiction: bool
 
 
 class Wealth(NamedTuple):
@@ -72,6 +85,11 @@ def difference_interval(z: npt.ArrayLike, half_range: float, alpha: float) -> tu
     return mean_interval(z, -half_range, half_range, alpha)
 
 
+def difference_ends(z: npt.ArrayLike, half_range: float, alpha: float) -> Ends:
+    """Returns `difference_interval`, and whether the seeds contradict each other."""
+    return mean_ends(z, -half_range, half_range, alpha)
+
+
 def difference_sequence(z: npt.ArrayLike, half_range: float, alpha: float) -> ConfidenceSequence:
     """Returns the interval for a mean difference after every seed; see `difference_interval`."""
     return mean_sequence(z, -half_range, half_range, alpha)
@@ -96,12 +114,30 @@ def mean_interval(x: npt.ArrayLike, low: float, high: float, alpha: float) -> tu
     Raises:
         UserError: If a score, the range or alpha is not possible.
     """
-    ends = mean_sequence(x, low, high, alpha)
-    if ends.low.ndim != 1:
-        raise UserError(f"An interval is of one sequence of seeds; got shape {ends.low.shape}.")
-    if not ends.low.size:
-        return float(low), float(high)
-    return float(ends.low[-1]), float(ends.high[-1])
+    return mean_ends(x, low, high, alpha)[:2]
+
+
+def mean_ends(x: npt.ArrayLike, low: float, high: float, alpha: float) -> Ends:
+    """Returns `mean_interval`, and whether the seeds contradict each other."""
+    rise, fall = _shares(x, low, high)
+    threshold, seeds = log_threshold(alpha), len(rise)
+    if rise.ndim != 1:
+        raise UserError(f"An interval is of one sequence of seeds; got shape {rise.shape}.")
+    if seeds <= _FEW:
+        found = mean_sequence(x, low, high, alpha)
+        ends = (float(low), float(high), False)
+        return Ends(*(path[-1].item() for path in found) if seeds else ends)
+
+    @cache
+    def after(n: int) -> tuple[float, float]:
+        ends = [_last_end(side[:n], threshold) for side in (rise, fall)]
+        return low + (high - low) * ends[0], high - (high - low) * ends[1]
+
+    # The ends only ever move towards each other, so the last look before they cross is soon found.
+    if after(seeds)[0] <= after(seeds)[1]:
+        return Ends(*after(seeds), contradiction=False)
+    last = bisect_left(range(1, seeds), True, key=lambda n: after(n)[0] > after(n)[1])
+    return Ends(*after(last), contradiction=True)
 
 
 def mean_sequence(x: npt.ArrayLike, low: float, high: float, alpha: float) -> ConfidenceSequence:
@@ -219,6 +255,34 @@ def _log_wealth(u: FloatArray, m: float) -> FloatArray:
     return paths
 
 
+def _last_end(u: FloatArray, threshold: float) -> float:
+    """Returns the largest m that any look excludes from below, in time proportional to the seeds.
+
+    As the largest of convex functions of t = log 1/m, the highest wealth of all looks is convex,
+    so Newton's method on whichever look it is approaches the root from above; see `_lowered`.
+
+    Args:
+        u: Scores as shares of the range, (seeds,).
+        threshold: The log-wealth at which a mean is excluded.
+    """
+    fractions, looks = _fractions(), np.arange(len(u))
+    with np.errstate(divide="ignore"):
+        first = np.log(np.cumsum(u)) + _log_sum_exp(
+            np.log(fractions) + looks[:, None] * np.log1p(-fractions)
+        )
+    t, step = float((threshold + math.log(NODES) - first).min()), math.inf
+    while math.isfinite(t) and step > _TOLERANCE:
+        gains = fractions * u[:, None] * math.exp(t)
+        logs = np.cumsum(np.log1p(gains - fractions), axis=0)
+        wealth = _log_sum_exp(logs) - math.log(NODES)
+        best = int(wealth.argmax())
+        slopes = (gains[: best + 1] / (1 - fractions + gains[: best + 1])).sum(axis=0)
+        shares = np.exp(logs[best] - wealth[best]) / NODES
+        step = float((wealth[best] - threshold) / (shares @ slopes))
+        t -= max(step, 0.0)
+    return math.exp(-t)
+
+
 def _running_ends(u: FloatArray, threshold: float) -> FloatArray:
     """Returns after every seed the largest m that any look so far excludes from below.
 
@@ -276,7 +340,7 @@ def _lowered(t: FloatArray, coefficients: FloatArray, threshold: float) -> Float
     return t
 
 
-@lru_cache(maxsize=2048)  # 17 MB at most; one seed more than that would find nothing kept
+@lru_cache(maxsize=_FEW)
 def _log_moments(n: int) -> FloatArray:
     """Returns the logarithms of Mₙₖ for k = 0 … n."""
     fractions = _fractions()

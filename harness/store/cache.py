@@ -22,12 +22,12 @@ import pyarrow as pa
 from pacebench.harness.errors import UserError
 from pacebench.harness.store.files import make_folder, sha256, write_atomic
 
-FORMAT = 1
-# Runs and bytes of a file. What is left over is decoded every time, in about a second at most.
-SEGMENT, _LARGEST = 1_000, 64 * 2**20
+FORMAT = 2
+# Runs and bytes of a file. What is left over is decoded every time, in a fraction of a second.
+SEGMENT, _LARGEST = 250, 32 * 2**20
 _ALIGNED = 64  # bytes, so that tables are used where they lie in the file
 
-Stamps = list[list[int]]  # size and time of each file of a run
+Stamps = list[list[int]]  # size and time of each file of a run, empty for one that is not there
 Tables = dict[str, pa.Table]
 
 
@@ -52,14 +52,9 @@ class TableCache:
 
     def _open(self, path: Path) -> None:
         data = pa.memory_map(str(path)).read_buffer()
-        if sha256(memoryview(data)) != path.stem:
-            return
-        length = int.from_bytes(data[:8].to_pybytes(), "little")
-        index = json.loads(data[8 : 8 + length].to_pybytes())
-        parts = [pa.ipc.open_stream(data[a:b]).read_all() for a, b in index["parts"]]
-        for checksum, (stamps, places) in index["runs"].items():
-            tables = {name: parts[i].slice(at, rows) for name, (i, at, rows) in places.items()}
-            self._known[checksum] = (path, stamps, tables)
+        if sha256(memoryview(data)) == path.stem:
+            for checksum, (stamps, tables) in _unpack(data).items():
+                self._known[checksum] = (path, stamps, tables)
 
     def get(self, checksum: str, stamps: Stamps) -> Tables | None:
         """Returns the tables of a run, or None where they are to be read from its files."""
@@ -70,15 +65,24 @@ class TableCache:
         return tables
 
     def add(self, checksum: str, stamps: Stamps, tables: Tables) -> None:
-        """Keeps the tables of a run whose files were verified."""
+        """Keeps the tables of a run whose files were verified.
+
+        Sooner or later `tables` becomes a part of those of many runs: small ones by the thousand
+        take several times the memory, and whatever is done with them several times as long.
+        """
         self._fresh[checksum] = (stamps, tables)
-        self._bytes += sum(table.nbytes for table in tables.values())
-        if len(self._fresh) == SEGMENT or self._bytes >= _LARGEST:
-            fresh, self._fresh, self._bytes = self._fresh, {}, 0
-            # A full or read-only disk costs the next reader time, and nothing else.
-            with contextlib.suppress(UserError):
-                data = _pack(fresh)
-                write_atomic(make_folder(self._folder) / f"{sha256(data)}.arrow", data)
+        # A policy that was left out when the study was packed has neither size nor time.
+        self._bytes += sum(stamp[0] for stamp in stamps if stamp)
+        if len(self._fresh) < SEGMENT and self._bytes < _LARGEST:
+            return
+        fresh, self._fresh, self._bytes = self._fresh, {}, 0
+        data = _pack(fresh)
+        for name, (_, parts) in _unpack(pa.py_buffer(data)).items():
+            fresh[name][1].update(parts)
+        # A full or read-only disk costs the next reader time, and nothing else.
+        with contextlib.suppress(UserError):
+            path = make_folder(self._folder) / f"{sha256(data)}.arrow"
+            write_atomic(path, data, durable=False)
 
     def tidy(self) -> None:
         """Removes files of which no run was asked for: they were made again, or are gone."""
@@ -90,20 +94,25 @@ class TableCache:
 def _pack(runs: Mapping[str, tuple[Stamps, Tables]]) -> bytes:
     """Returns the file of some runs: an index, and one table for all that have equal columns."""
     places: dict[str, tuple[Stamps, dict[str, Any]]] = {}
-    parts: list[tuple[pa.Schema, list[pa.Table]]] = []
+    parts: list[tuple[str, pa.Schema, list[pa.Table]]] = []
     lengths: list[int] = []
     for checksum, (stamps, tables) in runs.items():
         own = {}
         for name, table in tables.items():
-            i = next((i for i, part in enumerate(parts) if part[0] == table.schema), len(parts))
+            equal = (
+                i
+                for i, (of, schema, _) in enumerate(parts)
+                if of == name and schema == table.schema
+            )
+            i = next(equal, len(parts))
             if i == len(parts):
-                parts.append((table.schema, []))
+                parts.append((name, table.schema, []))
                 lengths.append(0)
             own[name] = (i, lengths[i], table.num_rows)
-            parts[i][1].append(table)
+            parts[i][2].append(table)
             lengths[i] += table.num_rows
         places[checksum] = (stamps, own)
-    streams = [_stream(pa.concat_tables(tables)) for _, tables in parts]
+    streams = [_stream(pa.concat_tables(tables)) for *_, tables in parts]
     # The index says where the tables begin, and they begin after it: its length is fixed first.
     room = len(json.dumps({"parts": [[1 << 50, 1 << 50]] * len(parts), "runs": places})) + 8
     at, ranges = -(-room // _ALIGNED) * _ALIGNED, []
@@ -118,8 +127,19 @@ def _pack(runs: Mapping[str, tuple[Stamps, Tables]]) -> bytes:
     return bytes(data)
 
 
+def _unpack(data: pa.Buffer) -> dict[str, tuple[Stamps, Tables]]:
+    """Returns the runs of a file; their tables are parts of it and take no memory of their own."""
+    length = int.from_bytes(data[:8].to_pybytes(), "little")
+    index = json.loads(data[8 : 8 + length].to_pybytes())
+    parts = [pa.ipc.open_stream(data[a:b]).read_all() for a, b in index["parts"]]
+    return {
+        checksum: (stamps, {k: parts[i].slice(at, rows) for k, (i, at, rows) in places.items()})
+        for checksum, (stamps, places) in index["runs"].items()
+    }
+
+
 def _stream(table: pa.Table) -> bytes:
-    table = table.unify_dictionaries().combine_chunks()
+    table = table.combine_chunks()
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)

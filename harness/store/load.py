@@ -16,6 +16,7 @@ from pacebench.harness.store.manifest import Manifest, ManifestEntry
 from pacebench.harness.store.provenance import code_words, hardware_words, version_words
 from pacebench.harness.store.runs import StoredRun
 from pacebench.harness.store.store import RunStore
+from pacebench.harness.store.tables import CATEGORIES
 
 MISSING = "missing"
 
@@ -155,25 +156,28 @@ def _rows(
     runs: pd.DataFrame, manifest: Manifest, good: dict[str, StoredRun], *names: str
 ) -> pd.DataFrame:
     """Returns the rows of one kind of file over all runs, with the columns that identify a run."""
-    tables, positions = [], []
+    files: list[list[pa.Table]] = [[] for _ in names]
+    positions, lengths = [], []
     for position, entry in enumerate(manifest.entries):
         found = good.get(entry.run_id)
         if found is None or names[0] not in found.tables:
             continue
-        table = found.tables[names[0]]
-        for name in names[1:]:
-            for column in found.tables[name].column_names if name in found.tables else ():
-                table = table.append_column(column, found.tables[name][column])
-        tables.append(table)
         positions.append(position)
+        lengths.append(found.tables[names[0]].num_rows)
+        for name, tables in zip(names, files, strict=True):
+            # Older runs have no file of times.
+            nothing = pa.table({"seconds": pa.nulls(lengths[-1], pa.float64())})
+            tables.append(found.tables.get(name, nothing))
     identity = runs[["run_id", "label", "setup", "seed", "current"]].astype({"run_id": "category"})
-    if not tables:
+    if not positions:
         return identity.iloc[:0].copy()
     try:
-        whole = pa.concat_tables(tables, promote_options="permissive").unify_dictionaries()
+        whole = [pa.concat_tables(tables, promote_options="permissive") for tables in files]
     except pa.ArrowException as error:
         raise UserError(f"{names[0]}: the runs record different things ({error}).") from None
-    lengths = [table.num_rows for table in tables]
-    repeated = identity.iloc[np.repeat(positions, lengths)].reset_index(drop=True)
-    values = whole.to_pandas(self_destruct=True)
-    return pd.concat([repeated, values], axis=1)
+    frames = [identity.iloc[np.repeat(positions, lengths)].reset_index(drop=True)]
+    for table in whole:
+        text = [field.name for field in table.schema if pa.types.is_string(field.type)]
+        repeating = [name for name in text if name in CATEGORIES]
+        frames.append(table.to_pandas(categories=repeating))
+    return pd.concat(frames, axis=1)

@@ -148,13 +148,13 @@ def read_file(path: Path | str, limit: int | None = None) -> bytes:
     try:
         size = os.fstat(descriptor).st_size
         check_size(path, size, limit)
-        chunks = []
-        # Once more than its size says, to see the end of a file that was written to meanwhile.
-        while chunk := os.read(descriptor, size + 1):
-            chunks.append(chunk)
-            size = max(size, 65536)
-            check_size(path, sum(map(len, chunks)), limit)
-        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+        data = os.read(descriptor, size + 1)
+        # A file that is written to meanwhile has more than its size said; less is its end.
+        while len(data) > size:
+            size = len(data)
+            check_size(path, size, limit)
+            data += os.read(descriptor, 65536)
+        return data
     finally:
         os.close(descriptor)
 

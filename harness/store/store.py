@@ -39,11 +39,10 @@ from pacebench.harness.store.runs import (
     POLICY,
     BadRunError,
     StoredRun,
-    read_record,
     read_run,
-    read_tables,
     write_run,
 )
+from pacebench.harness.store.scan import Scan
 from pacebench.harness.store.study_files import RECORD, StudyFiles
 from pacebench.harness.store.tables import from_parquet
 from pacebench.harness.study.specs import PlannedRun
@@ -148,18 +147,8 @@ class RunStore:
         Returns:
             The finished runs by id, and for every bad one the reason.
         """
-        good: dict[str, StoredRun] = {}
-        bad: dict[str, str] = {}
-        # One after the other: threads would spend more on the interpreter's lock than they save.
-        for run_id in dict.fromkeys(run_ids):
-            try:
-                run = self.read_tables(run_id) if tables else self.read(run_id)
-            except BadRunError as error:
-                bad[run_id] = str(error)
-                continue
-            if run is not None:
-                good[run_id] = run
-        return good, bad
+        found = Scan(self.files, run_ids, self._cache if tables else None)
+        return found.good, found.bad
 
     @functools.cached_property
     def _cache(self) -> TableCache:
@@ -171,20 +160,10 @@ class RunStore:
         Raises:
             BadRunError: Something is torn, corrupted or from elsewhere.
         """
-
-        def read(name: str) -> bytes:
-            return self.files.read(f"runs/{run_id}/{name}")
-
-        record = read_record(read, run_id)
-        if record is None:
-            return None
-        # Taken before the files are read: what is written meanwhile is newer.
-        stamps = [self.files.stamp(f"runs/{run_id}/{name}") for name in record["files"]]
-        tables = self._cache.get(record["checksum"], stamps)
-        if tables is None:
-            tables = read_tables(read, record)
-            self._cache.add(record["checksum"], stamps, tables)
-        return StoredRun(run_id, record, tables)
+        good, bad = self.scan([run_id], tables=True)
+        if bad:
+            raise BadRunError(bad[run_id])
+        return good.get(run_id)
 
     def tidy(self) -> None:
         """Forgets tables of which nothing was read, after all runs of the study were."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow._parquet import ParquetReader
 
 from pacebench.curricula.record import UpdateRecord
 from pacebench.harness.records import DIAGNOSTIC_COLUMNS, EVALUATION_COLUMNS, UPDATE_COLUMNS
@@ -37,12 +38,8 @@ _UPDATE_TYPES: dict[str, str] = {
     **{field.name: _PYTHON[str(field.type).split(" | ")[0]] for field in fields(UpdateRecord)},
 }
 
-_TEXT = {
-    "evaluations.parquet": ("distribution", "policy"),
-    "updates.parquet": tuple(name for name, kind in _UPDATE_TYPES.items() if kind == "category"),
-    "timings.parquet": (),
-    "diagnostics.parquet": (),
-}
+# Text that repeats, which frames keep as categories.
+CATEGORIES = tuple(k for k, v in (EVALUATION_COLUMNS | _UPDATE_TYPES).items() if v == "category")
 
 _DECLARED = {
     "evaluations.parquet": EVALUATION_COLUMNS,
@@ -58,7 +55,8 @@ _REQUIRED = {
 }
 # What `load_results` puts before the columns of every run, and what stands in a file of its own.
 RESERVED = ("run_id", "label", "setup", "seed", "current", *TIMING_COLUMNS)
-_checked: dict[str, pa.Schema] = {}  # the last good schema of each file
+# The last good schema of each file, and which of its columns are lists.
+_checked: dict[str, tuple[pa.Schema, list[int]]] = {}
 # Over all columns of a file: many times what a run records.
 _MOST_VALUES = 200_000_000
 
@@ -134,22 +132,28 @@ def to_parquet(table: pa.Table) -> bytes:
 
 
 def from_parquet(data: bytes, name: str) -> pa.Table:
-    """Returns the table of one of a run's Parquet files, text that repeats as dictionaries.
+    """Returns the table of one of a run's Parquet files.
 
     Raises:
         pyarrow.ArrowException: The bytes are no Parquet file.
         ValueError: It has other columns than we write, or more values than a run can have.
         LookupError: It lacks a column.
     """
-    text = list(_TEXT[name])
-    file = pq.ParquetFile(pa.BufferReader(data), read_dictionary=text, pre_buffer=False)
+    # What `pq.ParquetFile` is made of: its own part takes as long as the reading of a small file.
+    reader = ParquetReader()
+    reader.open(pa.BufferReader(data), pre_buffer=False)
+    facts, found = reader.metadata, reader.schema_arrow
+    schema, lists = _checked.get(name, (None, []))
+    if found != schema:
+        _check_types(found, name)
+        lists = [i for i, field in enumerate(found) if pa.types.is_list(field.type)]
+        _checked[name] = found, lists
     # A few bytes of Parquet may stand for billions of values.
-    groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
-    values = sum(g.column(i).num_values for g in groups for i in range(g.num_columns))
-    if max(values, file.metadata.num_rows) > _MOST_VALUES:
-        raise ValueError(f"it has {values} values")
-    _check_types(file.schema_arrow, name)
-    table = file.read(use_threads=False)
+    groups = [facts.row_group(i) for i in range(facts.num_row_groups)] if lists else []
+    values = sum(group.column(i).num_values for group in groups for i in lists)
+    if values + facts.num_rows * facts.num_columns > _MOST_VALUES:
+        raise ValueError(f"it has more than {_MOST_VALUES} values")
+    table = reader.read_all(use_threads=False)
     if name == "evaluations.parquet" and any(column.null_count for column in table.columns):
         raise ValueError("it has rows with gaps")
     return table
@@ -157,8 +161,6 @@ def from_parquet(data: bytes, name: str) -> pa.Table:
 
 def _check_types(found: pa.Schema, name: str) -> None:
     """Refuses columns that are missing or of another type than we write."""
-    if found == _checked.get(name):
-        return  # as of the run before
     if len(set(found.names)) < len(found.names):
         raise ValueError("a column occurs twice")
     declared, required = _DECLARED[name], _REQUIRED[name]
@@ -170,13 +172,8 @@ def _check_types(found: pa.Schema, name: str) -> None:
     if odd := [column for column in more if column in refused]:
         raise ValueError(f"it has a column '{odd[0]}'")
     for field in found:
-        kind = field.type
-        if pa.types.is_dictionary(kind):
-            kind = kind.value_type
-        wanted = _ARROW[declared[field.name]] if field.name in declared else kind
+        wanted = [declared[field.name]] if field.name in declared else _ARROW
         # Parquet calls the items of a list otherwise than Arrow does.
-        if pa.types.is_list(kind) and pa.types.is_list(wanted):
-            kind, wanted = kind.value_type, wanted.value_type
-        if kind != wanted:
+        kind = pa.list_(field.type.value_type) if pa.types.is_list(field.type) else field.type
+        if kind not in [_ARROW[one] for one in wanted]:
             raise ValueError(f"its column '{field.name}' is of type {field.type}")
-    _checked[name] = found

@@ -430,3 +430,24 @@ def test_mutant_is_caught(name: str) -> None:
     check()
     with planted(cs, old, new), pytest.raises((AssertionError, pytest.fail.Exception)):
         check()
+
+
+@pytest.mark.parametrize("kind", ["spread", "rare", "none", "contradiction"])
+def test_the_last_look_alone_is_the_last_of_all_looks(kind):
+    """Beyond `_FEW` seeds the interval comes from a root that takes time n instead of n²."""
+    rng = np.random.default_rng(3)
+    z = {
+        "spread": rng.uniform(-0.8, 1, 300),
+        "rare": rng.choice([-1.0, 0.0, 1.0], 300, p=[0.01, 0.98, 0.01]),
+        "none": np.full(300, -1.0),
+        "contradiction": np.r_[np.ones(150), -np.ones(150)],
+    }[kind]
+    every, last = cs.difference_sequence(z, 1.0, 0.05), cs.difference_ends(z, 1.0, 0.05)
+    assert last.contradiction == every.contradiction[-1] == (kind == "contradiction")
+    assert (last.low, last.high) == pytest.approx((every.low[-1], every.high[-1]), rel=0, abs=1e-12)
+    # At the switch between the two ways, too.
+    for n in (cs._FEW, cs._FEW + 1):
+        found = cs.difference_interval(z[:n], 1.0, 0.05)
+        ends = cs._last_end((1 + z[:n]) / 2, cs.log_threshold(0.05))
+        if kind != "contradiction":
+            assert found[0] == pytest.approx(2 * ends - 1, rel=0, abs=1e-12)

@@ -9,10 +9,10 @@ import pytest
 
 from pacebench.harness.errors import UserError
 from pacebench.harness.records import EVALUATION_COLUMNS
-from pacebench.harness.store import runs
+from pacebench.harness.store import runs, scan
 from pacebench.harness.store.load import RUN_COLUMNS, load_results
 from pacebench.harness.store.store import RunStore
-from pacebench.harness.store.tables import from_parquet
+from pacebench.harness.store.tables import from_parquet, to_parquet, updates_tables
 from pacebench.harness.study.specs import PlannedRun
 from tests.harness.runner.plans import plan_cell
 from tests.harness.store.samples import empty_result, sample_result
@@ -176,3 +176,35 @@ def test_a_cache_that_cannot_be_written_costs_nothing_but_time(
     for place in (tmp_path / "file", Path("/proc/none")):
         monkeypatch.setenv("XDG_CACHE_HOME", str(place))
         same(load_results(store.root), cached)
+
+
+def test_many_runs_take_each_step_together_and_a_bad_one_stays_alone(store, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
+    monkeypatch.setattr("pacebench.harness.store.scan.SEGMENT", 3)
+    steps = []
+    for name in ("read_record", "read_files", "decode"):
+        step = getattr(scan, name)
+
+        def noted(*args, name=name, step=step):
+            steps.append(name)
+            return step(*args)
+
+        monkeypatch.setattr(scan, name, noted)
+    whole = load_results(store.root)
+    # Three records, then their files, then their tables.
+    assert steps[:9] == ["read_record"] * 3 + ["read_files"] * 3 + ["decode"] * 3
+    entry = store.manifest().entries[1]
+    (store.folder(entry.run_id) / "updates.parquet").write_bytes(b"")
+    with pytest.warns(UserWarning, match="0 bytes instead of"):
+        rest = load_results(store.root)
+    assert set(rest.problems) == {entry.run_id}
+    left = whole.evaluations[whole.evaluations["run_id"] != entry.run_id]
+    assert rest.evaluations["return"].tolist() == left["return"].tolist()
+
+
+def test_a_column_of_a_kind_that_nobody_writes_is_refused():
+    (run,) = plan_cell("a", seeds=1)
+    updates, _ = updates_tables(sample_result(run).updates)
+    odd = updates.append_column("own", [[{"a": 1}] * updates.num_rows])
+    with pytest.raises(ValueError, match="its column 'own' is of type struct"):
+        from_parquet(to_parquet(odd), "updates.parquet")
