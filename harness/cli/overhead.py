@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from typer import Option
@@ -36,36 +34,25 @@ def overhead(
     from pacebench.harness.overhead.measure import measure
     from pacebench.harness.overhead.settings import make_settings
     from pacebench.harness.report.overhead.claims import all_claims
-    from pacebench.harness.report.overhead.page import write_agreement, write_pages
+    from pacebench.harness.report.overhead.page import write_pages
 
     names = None if curricula is None else tuple(n.strip() for n in curricula.split(","))
     settings = make_settings(names, quick=quick, blocks=blocks, limit=limit)
-    with _progress() as hear:
+    progress = console(stderr=True)
+    with progress.status("overhead") as status:
+        hear = status.update if progress.is_terminal else progress.print
         summary = measure(out, settings, hear, training=training)
     write_pages(out, summary)
     claims = list(all_claims(summary))
-    agreement = None if compare is None else write_agreement(out, compare_runs(out, compare))
+    agreement = None if compare is None else compare_runs(out, compare)
     if json_:
-        say_json({"claims": [asdict(claim) for claim in claims], "agreement": agreement})
+        found = agreement and agreement.model_dump(mode="json")
+        say_json({"claims": [asdict(claim) for claim in claims], "agreement": found})
         return
     terminal = console()
     for claim in claims:
         terminal.print(f"[bold]{claim.word:>12}[/bold]  {claim.sentence}")
         terminal.print(f"{'':>12}  [dim]{claim.strength}[/dim]")
     if agreement is not None:
-        terminal.print(f"[bold]{'two runs':>12}[/bold]  {agreement['sentence']}")
+        terminal.print(f"[bold]{'two runs':>12}[/bold]  {agreement.sentence}")
     terminal.print(f"\n{out / 'index.html'}")
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int, int, str], None]]:
-    """Shows how far the measurement is: one moving line on a terminal, plain lines elsewhere."""
-    terminal = console(stderr=True)
-
-    def hear(stage: str, done: int, total: int, note: str) -> None:
-        status.update(f"{stage} {done}/{total} {note}")
-        if note and not terminal.is_terminal:
-            terminal.print(f"{stage} {done}/{total}: {note}")
-
-    with terminal.status("overhead") as status:
-        yield hear

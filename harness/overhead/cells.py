@@ -5,32 +5,28 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from pydantic import ConfigDict, Field
 
 from pacebench.harness.overhead.findings import StoredRecord
-from pacebench.harness.overhead.instances import Floats, ReplayStream, replay_streams
+from pacebench.harness.overhead.instances import Floats, ReplayStream, replay_streams, write_packed
 from pacebench.harness.overhead.quality import Answer
 from pacebench.harness.overhead.settings import Settings
-from pacebench.harness.overhead.timing import BlockTimes, Clock
-from pacebench.harness.store.files import make_folder, write_atomic
 
-
-class Probe(StoredRecord):
-    """Whether a curriculum is quick enough for a cell."""
-
-    seconds: float | None = None  # per update, where that is within the limit
-    over: str | None = None  # `the limit` or `memory`, or the smaller cell that showed it
-    failed: str | None = None  # what the curriculum raised
-    attempted: bool = True  # False where a smaller d with the same K was over the limit already
+# Of the whole update by `perf_counter` and by `process_time`, and of the method's own step as the
+# update's record says.
+Clock = Literal["wall", "cpu", "step"]
+CLOCKS: tuple[Clock, ...] = ("wall", "cpu", "step")
+# Seconds of one contestant in one block, per instance.
+BlockTimes = dict[Clock, tuple[float, ...]]
 
 
 class BlockRecord(StoredRecord):
-    """One block of one cell: times and errors by label, the load before, the stolen share."""
+    """One block of one cell: times by label, the load before, the stolen share."""
 
     times: dict[str, BlockTimes]
-    failed: dict[str, str] = Field(default_factory=dict)
     load: float
     steal: float
 
@@ -42,21 +38,22 @@ class CellRecord(StoredRecord):
 
     stream: ReplayStream = Field(exclude=True)
     digest: str  # of the settings and of the stream that it was measured with
-    probes: dict[str, Probe] = Field(default_factory=dict)
+    # Probed seconds per update of the curricula that are timed here, and why the others are not.
+    seconds: dict[str, float] = Field(default_factory=dict)
+    untimed: dict[str, str] = Field(default_factory=dict)
     # By number; every block replays all instances.
     blocks: dict[int, BlockRecord] = Field(default_factory=dict)
-    # By instance and curriculum; the same in every block.
-    answers: dict[int, dict[str, Answer]] = Field(default_factory=dict)
+    # By curriculum, one per instance; the same in every block.
+    answers: dict[str, tuple[Answer, ...]] = Field(default_factory=dict)
 
     @property
-    def seconds(self) -> dict[str, float]:
-        """The probed seconds of the curricula that are timed here."""
-        return {n: p.seconds for n, p in self.probes.items() if p.seconds is not None}
+    def probed(self) -> bool:
+        """Whether it is known which curricula are timed here."""
+        return bool(self.seconds or self.untimed)
 
-    def times(self, label: str, clock: Clock, blocks: int) -> Floats:
-        """Returns the seconds of one contestant in the first blocks, (instances, blocks)."""
-        found = [self.blocks[n].times[label] for n in sorted(self.blocks) if n < blocks]
-        return np.array([getattr(block, clock) for block in found]).T
+    def times(self, label: str, clock: Clock) -> Floats:
+        """Returns the seconds of one contestant, (instances, blocks)."""
+        return np.array([b.times[label][clock] for _, b in sorted(self.blocks.items())]).T
 
 
 def load_cells(folder: Path, settings: Settings) -> list[CellRecord]:
@@ -79,11 +76,7 @@ def load_cell(folder: Path, stream: ReplayStream, key: str) -> CellRecord:
 
 def save_cell(folder: Path, cell: CellRecord) -> None:
     """Writes the cell."""
-    text = cell.model_dump_json(exclude_none=True)
-    path = _path(folder, cell.stream)
-    make_folder(path.parent)
-    # A fixed time stamp: the same findings are the same bytes.
-    write_atomic(path, gzip.compress(text.encode(), mtime=0), durable=False)
+    write_packed(_path(folder, cell.stream), cell.model_dump_json())
 
 
 def _path(folder: Path, stream: ReplayStream) -> Path:

@@ -3,12 +3,9 @@
 Every block replays every instance, so the times of one curriculum are a matrix (instances, blocks)
 and those of two are paired entry by entry. Two ratios are made of such a pair: that of total times,
 which is what a user pays, and the geometric mean of the ratios per update. Each has two 95 %
-intervals. One is for *other instances of the same workload*, timed again: instances and blocks are
-both samples. The other is for *these instances*, timed again: only blocks are.
-
-The variance of the logarithm is the jackknife's, over instances (rows) and over blocks (columns).
-For a mean of logarithms these are the mean squares of the crossed random-effects model, and the
-variance over both is MS(rows) + MS(columns) − MS(rest), with Satterthwaite's degrees of freedom.
+intervals, for *other instances of the same workload*, timed again, and for *these instances*, timed
+again. The variance of the logarithm is the jackknife's, over instances (rows) and blocks (columns),
+with Satterthwaite's degrees of freedom; docs/overhead.md says why.
 """
 
 from __future__ import annotations
@@ -19,10 +16,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy import stats
 
-from pacebench.harness.errors import UserError
-from pacebench.harness.overhead.findings import Bounds, MeanInterval, Ratio, Speed
+from pacebench.harness.overhead.findings import Bounds, MeanInterval, Ratio
 from pacebench.harness.overhead.instances import Floats
-from pacebench.harness.overhead.settings import MINIMUM_BLOCKS
 from pacebench.harness.statistics import welch
 
 LEVEL = 0.95
@@ -47,38 +42,30 @@ def seconds(times: Floats) -> MeanInterval:
     return MeanInterval(estimate=found.estimate, low=found.low, high=found.high)
 
 
-def per_update(a: Floats, b: Floats, floor: float = 1.0) -> Ratio:
-    """Returns the geometric mean over updates of time(a)/time(b), both (instances, blocks).
-
-    The floor is the noise floor, as a factor.
-
-    Raises:
-        UserError: The matrices do not fit, have too few blocks, or a time is not positive.
-    """
-    _check(a, b)
+def per_update(a: Floats, b: Floats) -> Ratio:
+    """Returns the geometric mean over updates of time(a)/time(b), both (instances, blocks)."""
     logs = np.log(a / b)
 
     def without(axis: int) -> Floats:
         return np.asarray((logs.sum() - logs.sum(axis)) / (logs.size - logs.shape[axis]))
 
-    return _ratio(logs.mean(), without, logs, floor)
+    return _ratio(logs.mean(), without, logs)
 
 
-def total(a: Floats, b: Floats, floor: float = 1.0) -> Ratio:
+def total(a: Floats, b: Floats) -> Ratio:
     """Returns the ratio of the total times, what a user pays; arguments as in `per_update`.
 
     Where times spread over an order of magnitude, the interval for other instances holds the truth
     in about nine of ten cases only: the few slow instances decide the sum.
     """
-    _check(a, b)
 
     def without(axis: int) -> Floats:
         return np.asarray(np.log((a.sum() - a.sum(axis)) / (b.sum() - b.sum(axis))))
 
-    return _ratio(math.log(a.sum() / b.sum()), without, a / a.mean() - b / b.mean(), floor)
+    return _ratio(math.log(a.sum() / b.sum()), without, a / a.mean() - b / b.mean())
 
 
-def _ratio(log: float, without: Callable[[int], Floats], effects: Floats, floor: float) -> Ratio:
+def _ratio(log: float, without: Callable[[int], Floats], effects: Floats) -> Ratio:
     """Returns the ratio of a logarithm with both intervals.
 
     `without` gives the logarithms without each instance (axis 1) or each block (axis 0), `effects`
@@ -95,13 +82,8 @@ def _ratio(log: float, without: Callable[[int], Floats], effects: Floats, floor:
     smallest = min(instances, blocks) - 1.0
     df = max(both**2 / parts, smallest) if parts > 0 else smallest
     low, high = _bounds(log, both, df)
-    estimate, outcome = math.exp(log), Speed.INCONCLUSIVE
-    if abs(log) > math.log(floor):
-        outcome = Speed.SLOWER if low > 1.0 else Speed.FASTER if high < 1.0 else outcome
-    return Ratio(
-        estimate=estimate, low=low, high=high, instances=instances, blocks=blocks,
-        same_instances=Bounds(*_bounds(log, columns, blocks - 1.0)), floor=floor, outcome=outcome,
-    )  # fmt: skip
+    same = Bounds(*_bounds(log, columns, blocks - 1.0))
+    return Ratio(estimate=math.exp(log), low=low, high=high, same_instances=same)
 
 
 def _jackknife(left_out: Floats) -> float:
@@ -112,14 +94,3 @@ def _jackknife(left_out: Floats) -> float:
 def _bounds(log: float, variance: float, df: float) -> tuple[float, float]:
     half = float(stats.t.ppf(0.5 + LEVEL / 2, df)) * math.sqrt(variance)
     return math.exp(log - half), math.exp(log + half)
-
-
-def _check(a: Floats, b: Floats) -> None:
-    if a.shape != b.shape:
-        raise UserError(f"times {a.shape} and {b.shape} are no pairs; measure both again.")
-    if a.shape[1] < MINIMUM_BLOCKS:
-        raise UserError(
-            f"{a.shape[1]} blocks are too few for an interval; measure at least {MINIMUM_BLOCKS}."
-        )
-    if not all((np.isfinite(times) & (times > 0)).all() for times in (a, b)):
-        raise UserError("a time is not positive; measure again.")

@@ -1,38 +1,38 @@
 """Problem instances: what every curriculum is given, the same for all.
 
 A stream is a list of instances: a cell of the synthetic grid, or the updates of a real training
-run. Each instance holds the distribution that the contexts were sampled from,
-so every curriculum starts every replayed update from *that* distribution, whatever it would have
-done before. All methods then solve the same problem, and speed and quality can be compared update
-by update; feeding each the contexts of somebody else's distribution would compare nothing.
+run. Each holds the distribution that its contexts were sampled from, and every curriculum starts
+the update from *that* distribution: all solve the same problem, update by update.
 """
 
 from __future__ import annotations
 
+import gzip
 import hashlib
-import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, PlainSerializer, PlainValidator
 
 from pacebench import curricula
 from pacebench.harness.errors import UserError
 from pacebench.harness.overhead.settings import Settings
+from pacebench.harness.store.files import make_folder, write_atomic
 from pacebench.harness.study.specs import digest
 
 Floats = NDArray[np.float64]
-
-RECORDED_SETUPS = ("point-mass-1", "point-mass-2")
-# The curriculum that makes the stream must keep to a diagonal Gaussian, which every method can
-# start from, and to an exact budget, so that no method is asked for what a breach led to.
-RECORDED = "spgl-shared"
-RECORDING_STEPS = 163_840
+# As JSON: nested lists; mean and variances.
+StoredFloats = Annotated[Floats, PlainValidator(np.array), PlainSerializer(np.ndarray.tolist)]
+StoredGaussian = Annotated[
+    curricula.Gaussian,
+    PlainValidator(lambda stored: curricula.Gaussian(*stored)),
+    PlainSerializer(lambda p: [p.mean.tolist(), p.variance.tolist()]),
+]
 
 # In turn: below the threshold; above with little to lose; above with plenty to lose.
 KINDS = (*("performance", "tight", "loose") * 2, "performance", "tight", "near", "near-tight")
@@ -44,10 +44,10 @@ _MARGIN = {"performance": -0.5, "tight": 0.02, "loose": 2.0, "near": 2.0, "near-
 class Instance:
     """One update to be made."""
 
-    target: curricula.Gaussian  # the target distribution ψ
-    current: curricula.Gaussian  # the distribution p that the contexts were sampled from
-    contexts: Floats  # (K, d), unclipped
-    values: Floats  # (K,)
+    target: StoredGaussian  # the target distribution ψ
+    current: StoredGaussian  # the distribution p that the contexts were sampled from
+    contexts: StoredFloats  # (K, d), unclipped
+    values: StoredFloats  # (K,)
     threshold: float  # V₋
     epsilon: float  # ε
 
@@ -77,6 +77,13 @@ class Instance:
         if curriculum.reads <= {"contexts", "values"}:
             return self.contexts, self.values
         return (curricula.Episodes.standing_in(self.contexts, self.values, curriculum.reads),)
+
+
+class RecordedStream(BaseModel):
+    """The updates of a training run, in order, and where they come from."""
+
+    source: dict[str, Any]
+    instances: tuple[Instance, ...]
 
 
 def synthetic(d: int, size: int, index: int, *, seed: int, epsilon: float) -> Instance:
@@ -110,8 +117,7 @@ def synthetic(d: int, size: int, index: int, *, seed: int, epsilon: float) -> In
     values = 10.0 / (1.0 + np.exp(-logits))
     z *= current.std
     z += current.mean
-    spread = float(values.std())
-    threshold = float(values.mean()) - _MARGIN[kind] * spread
+    threshold = float(values.mean() - _MARGIN[kind] * values.std())
     return Instance(target, current, z, values, threshold, epsilon)
 
 
@@ -131,8 +137,9 @@ class ReplayStream:
 
 def replay_streams(folder: Path, settings: Settings) -> list[ReplayStream]:
     """Returns the recorded streams in a results folder, then the grid of d and K."""
+    files = sorted(folder.glob("streams/*.json.gz"))
     grid = [_synthetic_stream(d, k, settings) for d in settings.dimensions for k in settings.sizes]
-    return [*(_recorded_stream(f, settings) for f in sorted(folder.glob("streams/*.npz"))), *grid]
+    return [*(_recorded_stream(file, settings) for file in files), *grid]
 
 
 def _synthetic_stream(d: int, size: int, settings: Settings) -> ReplayStream:
@@ -144,11 +151,11 @@ def _synthetic_stream(d: int, size: int, settings: Settings) -> ReplayStream:
 
 
 def _recorded_stream(path: Path, settings: Settings) -> ReplayStream:
-    instances = load_stream(path)
+    instances = load_stream(path).instances
     size = int(np.median([len(instance.values) for instance in instances]))
     indices = _spread(2 * settings.instances, len(instances))
     content = digest([hashlib.sha256(path.read_bytes()).hexdigest(), indices])
-    name, d = f"recorded-{path.stem}", instances[0].target.dim
+    name, d = f"recorded-{path.name.removesuffix('.json.gz')}", instances[0].target.dim
     return ReplayStream("recorded", name, d, size, indices, content, lambda i: instances[i])
 
 
@@ -157,83 +164,20 @@ def _spread(wanted: int, there: int) -> tuple[int, ...]:
     return tuple(sorted({round(x) for x in np.linspace(0, there - 1, wanted)}))
 
 
-def save_stream(path: Path, source: dict[str, Any], instances: Sequence[Instance]) -> None:
-    """Writes a recorded stream as one compressed file, with where it comes from."""
-    first = instances[0]
-    np.savez_compressed(
-        path,
-        source=np.frombuffer(json.dumps(source).encode(), np.uint8),
-        target_mean=first.target.mean,
-        target_variance=first.target.variance,
-        mean=np.stack([i.current.mean for i in instances]),
-        variance=np.stack([i.current.variance for i in instances]),
-        contexts=np.concatenate([i.contexts for i in instances]),
-        values=np.concatenate([i.values for i in instances]),
-        sizes=np.array([len(i.values) for i in instances]),
-        threshold=first.threshold,
-        epsilon=first.epsilon,
-    )
-
-
-def load_stream(path: Path) -> list[Instance]:
-    """Returns the instances that `save_stream` wrote, one per update, in order.
+def load_stream(path: Path) -> RecordedStream:
+    """Returns a stream from its file.
 
     Raises:
         UserError: The file is not such a stream.
     """
     try:
-        with np.load(path) as stored:
-            data = {key: stored[key] for key in stored.files}
-        target = curricula.Gaussian(data["target_mean"], data["target_variance"])
-        ends = np.cumsum(data["sizes"])[:-1]
-        given = np.split(data["contexts"], ends), np.split(data["values"], ends)
-        limits = float(data["threshold"]), float(data["epsilon"])
-        return [
-            Instance(target, curricula.Gaussian(mean, variance), contexts, values, *limits)
-            for mean, variance, contexts, values in zip(
-                data["mean"], data["variance"], *given, strict=True
-            )
-        ]
-    except (OSError, KeyError, ValueError) as error:
-        raise UserError(
-            f"{path} is not a recorded stream ({error}); delete it, and it is recorded anew."
-        ) from None
+        return RecordedStream.model_validate_json(gzip.decompress(path.read_bytes()))
+    except (OSError, EOFError, ValueError):
+        said = f"{path} is not a recorded stream; delete it, and it is recorded anew."
+        raise UserError(said) from None
 
 
-def record(setup: str, steps: int, seed: int) -> tuple[dict[str, Any], list[Instance]]:
-    """Returns where the stream of one training run comes from, and its instances."""
-    from pacebench.harness.overhead.training import overhead_study
-    from pacebench.harness.seeding import RunSeed, StudyRole
-    from pacebench.harness.study.expand import resolve_cell
-    from pacebench.harness.training import train
-
-    study = overhead_study([RECORDED], setup, steps, seed)
-    cell = resolve_cell(study, study.curricula[0], setup)
-    run = RunSeed(root=seed, role=StudyRole.PILOT, index=0)
-    with _recording() as (name, instances):
-        named = cell.curriculum.model_copy(update={"name": name})
-        train(cell.model_copy(update={"curriculum": named}), [run])
-    about = cell.model_dump(mode="json", include={"setup", "curriculum", "learner", "schedule"})
-    return {**about, "steps": steps, "seed": run.model_dump(mode="json")}, instances
-
-
-@contextmanager
-def _recording() -> Iterator[tuple[str, list[Instance]]]:
-    """Registers, for a while, a curriculum that notes what each update is given."""
-    name = "overhead-recording"
-    instances: list[Instance] = []
-    base: Any = curricula.get(RECORDED)
-
-    class Recording(base):  # type: ignore[misc]
-        """The recorded curriculum with a memory."""
-
-        def _propose(self, contexts: Floats, values: Floats) -> Any:
-            given = contexts.copy(), values.copy(), float(self.threshold), self.epsilon
-            instances.append(Instance(self.target, self.distribution, *given))
-            return super()._propose(contexts, values)
-
-    curricula.register(name)(Recording)
-    try:
-        yield name, instances
-    finally:
-        curricula.unregister(name)
+def write_packed(path: Path, text: str) -> None:
+    """Writes a compressed text; the same text is the same bytes."""
+    make_folder(path.parent)
+    write_atomic(path, gzip.compress(text.encode(), mtime=0), durable=False)

@@ -12,7 +12,7 @@ judged in the problem it sets out to solve, against the best feasible answer of 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,9 +61,9 @@ def judge(instance: Instance, record: curricula.UpdateRecord | None, new: Any) -
     if isinstance(new, curricula.Mixture):
         # The target has one component, and so has every answer.
         (new,) = new.components
-    said = ("accepted", "iterations") if record is not None else ()
+    said = {} if record is None else {"accepted": record.accepted, "iterations": record.iterations}
     return Answer(
-        **{name: getattr(record, name) for name in said},
+        **said,
         kl_forward=target.kl(new),
         kl_reverse=new.kl(target),
         kl_new_old=new.kl(old) / instance.epsilon,
@@ -115,16 +115,16 @@ def judge_answers(answers: Mapping[str, Answer], problem: str) -> pd.DataFrame:
     return judged.assign(gap=(score - best) / scale)
 
 
-def judge_all(cells: Mapping[str, Mapping[int, Mapping[str, Answer]]]) -> pd.DataFrame:
+def judge_all(cells: Mapping[str, Mapping[str, Sequence[Answer]]]) -> pd.DataFrame:
     """Returns every answer of every self-paced method, judged in its own problem.
 
-    They come by cell, instance and method; the rows are those of `judge_answers` with the columns
-    `cell` and `method`.
+    They come by cell and method, one per instance; the rows are those of `judge_answers` with the
+    columns `cell` and `method`.
     """
     rows = [
-        judge_answers(answers, problem).assign(cell=cell)
-        for cell, instances in cells.items()
-        for _, answers in sorted(instances.items())
+        judge_answers(dict(zip(answers, found, strict=True)), problem).assign(cell=cell)
+        for cell, answers in cells.items()
+        for found in zip(*answers.values(), strict=True)
         for problem in PROBLEMS
     ]
     table = pd.concat(rows).rename_axis("method").reset_index()

@@ -7,6 +7,7 @@ cells alike. The processes are the runner's workers; they leave what they find i
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
@@ -14,44 +15,55 @@ from pathlib import Path
 from time import thread_time
 from typing import Any
 
-import numpy as np
 import psutil
 
 from pacebench.harness.errors import UserError
-from pacebench.harness.overhead.cells import BlockRecord, CellRecord, Probe, load_cells, save_cell
+from pacebench.harness.overhead.cells import BlockRecord, CellRecord, load_cells, save_cell
 from pacebench.harness.overhead.instances import Instance
 from pacebench.harness.overhead.quality import STAYING, judge, problem_of, staying
 from pacebench.harness.overhead.settings import REFERENCE, SLOWED, TWIN, Settings
-from pacebench.harness.overhead.timing import QUICK, Contestant, Replay, passes_for, time_block
+from pacebench.harness.overhead.timing import Replay, passes_for, time_block
 from pacebench.harness.runner.attempt import Call, Ending, Limits
 from pacebench.harness.runner.process import complete
 from pacebench.harness.store.files import describe
 
 _PROBED = 3
-# Untimed updates of each curriculum in a block; one for what takes long anyway.
-_WARM_UP = 2
+OVER, MEMORY = "over the limit", "out of memory"
+# Seconds below which an update is over before caches are warm; such ones begin every pass with
+# untimed updates. Every curriculum makes some when a block begins, one if it takes long anyway.
+QUICK, WARM, _WARM_UP = 0.01, 3, 2
 # Building a curriculum is not timed, and may take this long.
 _BUILDING_SECONDS = 0.5
 # No limit on the methods, which are probed first: a guard against hanging for ever.
 _HANGING_SECONDS = 7200.0
 
-# Hears how far the measurement is: stage, steps done, steps in all, and what the last one was.
-Hear = Callable[[str, int, int, str], None]
+# Hears what is begun.
+Hear = Callable[[str], None]
 
 
 def measure_cells(folder: Path, settings: Settings, hear: Hear) -> list[CellRecord]:
-    """Measures what is missing of all streams in the folder; returns the cells."""
-    cells = load_cells(folder, settings)
-    hear("probe", 0, 1, "")
-    if not all(cell.probes for cell in cells):
+    """Measures what is missing of all streams in the folder; returns the cells.
+
+    Raises:
+        UserError: The reference cannot be timed in some cell, or a measuring process failed.
+    """
+    cells, numbers = load_cells(folder, settings), range(settings.blocks)
+    if not all(cell.probed for cell in cells):
+        hear("probe: which curricula keep within the limit")
         _in_fresh_process(probe_here, folder, settings)
-        hear("probe", 1, 1, "which curricula keep within the limit")
-    hear("replay", 0, settings.blocks, "")
-    for number in range(settings.blocks):
+        cells = load_cells(folder, settings)
+    for cell in cells:
+        if why := cell.untimed.get(REFERENCE):
+            raise UserError(f"{REFERENCE} is {why} in {cell.stream.name}; raise --limit.")
+    for number in numbers:
         if not all(number in cell.blocks for cell in cells):
+            hear(f"replay: block {number + 1} of {settings.blocks}")
             _in_fresh_process(measure_here, folder, settings, number=number)
-            hear("replay", number + 1, settings.blocks, f"block {number + 1}")
-    return load_cells(folder, settings)
+    # There may be more blocks of an earlier command.
+    return [
+        cell.model_copy(update={"blocks": {n: cell.blocks[n] for n in numbers}})
+        for cell in load_cells(folder, settings)
+    ]
 
 
 def _in_fresh_process(
@@ -98,52 +110,50 @@ def probe_here(folder: str, settings: Mapping[str, Any]) -> None:
     signal.signal(signal.SIGPROF, stop)
     given = Settings.model_validate(settings)
     cells = load_cells(Path(folder), given)
+    stopped: dict[tuple[str, int], str] = {}
     for cell in sorted(cells, key=lambda c: (c.stream.d * c.stream.size, c.stream.d)):
-        if cell.probes:
-            continue
-        instances = [cell.stream.build(i) for i in cell.stream.indices[:_PROBED]]
-        for name in given.curricula:
-            if smaller := _over_at(name, cell, cells):
-                cell.probes[name] = Probe(over=smaller, attempted=False)
-            else:
-                cell.probes[name] = _probe(name, instances, given.limit)
-        save_cell(Path(folder), cell)
+        size = cell.stream.size
+        if not cell.probed:
+            instances = [cell.stream.build(i) for i in cell.stream.indices[:_PROBED]]
+            for name in given.curricula:
+                if (name, size) in stopped:
+                    cell.untimed[name] = f"not attempted: {stopped[name, size]} already"
+                else:
+                    _probe(name, cell, instances, given.limit)
+            save_cell(Path(folder), cell)
+        for name, why in cell.untimed.items():
+            if why in (OVER, MEMORY):
+                stopped[name, size] = f"{why} at {cell.stream.name}"
 
 
-def _over_at(name: str, larger: CellRecord, cells: Sequence[CellRecord]) -> str | None:
-    """Returns the cell of smaller d and the same K that a curriculum was over the limit in."""
-    for cell in cells:
-        found, here = cell.probes.get(name, Probe()), cell.stream
-        tried = found.attempted and found.over is not None
-        if tried and here.d < larger.stream.d and here.size == larger.stream.size:
-            return here.name
-    return None
-
-
-def _probe(name: str, instances: Sequence[Instance], limit: float) -> Probe:
-    """Times a few updates, and interrupts the one that goes over the limit."""
-    taken: list[float] = []
+def _probe(name: str, cell: CellRecord, instances: Sequence[Instance], limit: float) -> None:
+    """Notes the mean time of a few updates, or why there is none; interrupts what takes longer."""
+    allowed, total = len(instances) * limit, 0.0
     for instance in instances:
         # Processor time: on a busy machine, waiting for one's turn is not the method's doing. Under
         # such a timer Linux reads `process_time` by the tick only; `thread_time` stays exact.
-        left = max(len(instances) * limit - sum(taken), 0.0) + _BUILDING_SECONDS
+        left = allowed - total + _BUILDING_SECONDS
         signal.setitimer(signal.ITIMER_PROF, left)
         try:
             curriculum = instance.make(name)
             given = instance.given(curriculum)
             started = thread_time()
             curriculum.update(*given)
-            taken.append(thread_time() - started)
+            total += thread_time() - started
         except OutOfTimeError:
-            return Probe(over="the limit")
+            total = math.inf
         except MemoryError:
-            return Probe(over="memory")
+            cell.untimed[name] = MEMORY
+            return
         except Exception as error:  # noqa: BLE001 - an outside curriculum may raise anything
-            return Probe(failed=describe(error))
+            cell.untimed[name] = describe(error)
+            return
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
-    mean = float(np.mean(taken))
-    return Probe(seconds=mean) if mean <= limit else Probe(over="the limit")
+        if total > allowed:
+            cell.untimed[name] = OVER
+            return
+    cell.seconds[name] = total / len(instances)
 
 
 def measure_here(folder: str, settings: Mapping[str, Any], number: int) -> None:
@@ -160,40 +170,33 @@ def measure_here(folder: str, settings: Mapping[str, Any], number: int) -> None:
 
 
 def measure_block(cell: CellRecord, number: int, settings: Settings) -> None:
-    """Times one block of one cell in this process, and judges the answers that are still open."""
-    stream, seconds = cell.stream, cell.seconds
-    contestants = [
-        *(Contestant(name, name) for name in seconds),
-        Contestant(TWIN, REFERENCE),
-        Contestant(SLOWED, REFERENCE, slowdown=1.05),
-    ]
+    """Times one block of one cell in this process; the first one judges the answers too."""
+    stream, judged = cell.stream, not cell.answers
     instances = [stream.build(i) for i in stream.indices]
-    waiting = [n for n, index in enumerate(stream.indices) if index not in cell.answers]
-    answers = {stream.indices[n]: {STAYING: staying(instances[n])} for n in waiting}
+    if judged:
+        cell.answers[STAYING] = tuple(staying(instance) for instance in instances)
+    contestants = [(name, name, 1.0) for name in cell.seconds]
+    contestants += [(TWIN, REFERENCE, 1.0), (SLOWED, REFERENCE, 1.05)]
     replays: dict[str, Replay] = {}
-    failed: dict[str, str] = {}
-    for contestant in contestants:
-        name, label = contestant.curriculum, contestant.label
-        judged = waiting if name == label and problem_of(name) is not None else []
+    for label, name, slowdown in contestants:
+        guess, warmed = cell.seconds[name], 0
+        passes = passes_for(guess, len(instances), settings.share)
         try:
-            replay = Replay(contestant, instances)
-            found = {n: judge(instances[n], *replay.solve(n)) for n in judged}
-            for n in range(len(found), _WARM_UP if seconds[name] < QUICK else 1):
-                replay.solve(n)
+            replay = Replay(name, instances, passes, WARM if guess < QUICK else 0, slowdown)
+            if judged and label == name and problem_of(name) is not None:
+                solved = [judge(x, *replay.solve(i)) for i, x in enumerate(instances)]
+                cell.answers[name], warmed = tuple(solved), len(solved)
+            for i in range(warmed, _WARM_UP if guess < QUICK else 1):
+                replay.solve(i)
         except Exception as error:  # noqa: BLE001 - an outside curriculum may raise anything
-            failed[label] = describe(error)
+            cell.untimed[name] = describe(error)
             continue
         replays[label] = replay
-        for n, answer in found.items():
-            answers[stream.indices[n]][label] = answer
-    guesses = {label: seconds[replay.contestant.curriculum] for label, replay in replays.items()}
-    passes = {label: passes_for(s, len(instances), settings.share) for label, s in guesses.items()}
-    quick = [label for label, guess in guesses.items() if guess < QUICK]
+    for name in cell.untimed:
+        cell.seconds.pop(name, None)
     load = psutil.getloadavg()[0]
     psutil.cpu_times_percent()
-    order = settings.order(number, stream.d, stream.size, len(stream.name))
-    times = time_block(replays, passes, order, quick)
+    times = time_block(replays, settings.order(number, stream.d, stream.size, len(stream.name)))
     # Per cent since the call before; only Linux knows what a hypervisor took.
     steal = getattr(psutil.cpu_times_percent(), "steal", 0.0) / 100
-    cell.blocks[number] = BlockRecord(times=times, failed=failed, load=load, steal=steal)
-    cell.answers.update(answers)
+    cell.blocks[number] = BlockRecord(times=times, load=load, steal=steal)

@@ -7,44 +7,54 @@ of its own, and these give t intervals for these instances, timed again.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from scipy.optimize import least_squares
 
+from pacebench.harness.overhead.cells import CellRecord, Clock
 from pacebench.harness.overhead.crossed import mean
 from pacebench.harness.overhead.findings import ScalingFinding
 from pacebench.harness.overhead.instances import Floats
 
 # Work dominates where the update takes this many times the cheapest one.
-DOMINATES = 3.0
-_MINIMUM_CELLS = 6
-_MINIMUM_WORKING = 4
+_DOMINATES = 3.0
+_MINIMUM_CELLS, _MINIMUM_WORKING = 6, 4
+_MISFIT = np.log(10.0)
 
 
-def fit(d: Floats, size: Floats, times: Floats) -> ScalingFinding | None:
-    """Fits exponents to times (blocks, cells) at the cells' d and K.
+def fit(name: str, cells: Sequence[CellRecord], clock: Clock) -> ScalingFinding | None:
+    """Fits exponents to the times of one curriculum in the cells of the grid.
 
     Returns:
-        None where fewer than six cells or three different d are there, or where work dominates the
-        fixed cost in fewer than four cells: the exponents would be those of noise.
+        None where fewer than six cells or three different d are there, where work dominates the
+        fixed cost in fewer than four cells (the exponents would be those of noise), or where the
+        fit misses a cell by more than a factor of ten: the time does not follow such a law.
     """
-    varied = len(set(size.tolist())) >= 3
-    if times.shape[1] < _MINIMUM_CELLS or len(set(d.tolist())) < 3:
+    mine = [c for c in cells if c.stream.kind == "synthetic" and name in c.seconds]
+    d = np.array([cell.stream.d for cell in mine], dtype=np.float64)
+    size = np.array([cell.stream.size for cell in mine], dtype=np.float64)
+    varied = len(set(size)) >= 3
+    if len(mine) < _MINIMUM_CELLS or len(set(d)) < 3:
         return None
-    logs = np.log(times)
+    logs = np.stack([np.log(cell.times(name, clock)).mean(axis=0) for cell in mine], axis=1)
     middle = logs.mean(axis=0)
-    working = int((np.exp(middle) > DOMINATES * np.exp(middle.min())).sum())
+    working = int((np.exp(middle) > _DOMINATES * np.exp(middle.min())).sum())
     if working < _MINIMUM_WORKING:
         return None
-    fits = np.array([_fit_block(d, size, block, varied) for block in logs])
     curve = _fit_block(d, size, middle, varied)
+    misfit = float(np.abs(_model(curve, d, size) - middle).max())
+    if misfit > _MISFIT:
+        return None
+    fits = np.array([_fit_block(d, size, block, varied) for block in logs])
     work = d * size
     return ScalingFinding(
-        d=mean(fits[:, 2]),
-        size=mean(fits[:, 3]) if varied else None,
+        alpha=mean(fits[:, 2]),
+        beta=mean(fits[:, 3]) if varied else None,
         fixed=float(np.median(np.exp(fits[:, 0]))),
-        cells=times.shape[1],
+        cells=len(mine),
         working=working,
-        misfit=float(np.abs(_model(curve, d, size) - middle).max()),
+        misfit=misfit,
         range=(int(work.min()), int(work.max())),
         curve=tuple(curve.tolist()),
     )

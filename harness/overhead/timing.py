@@ -2,69 +2,55 @@
 
 A *pass* replays every instance once with one curriculum. Passes are dealt into rounds, each round
 in a random order, and the whole sequence is then run backwards (ABBA): whatever grows linearly
-through the process costs every curriculum the same, and what changes from one hundredth of a second
-to the next hits neighbours alike. Quick curricula get a pass in every round, slow ones in few; a
-pass of a quick one begins with untimed updates, so that it finds its own caches warm. The state is
-restored before every update, outside the timed region. The time of an instance is the median over
-the passes of one half, averaged over the two halves.
+through the process costs every curriculum the same. Quick curricula get a pass in every round, slow
+ones in few. The state is restored before every update, outside the timed region. The time of an
+instance is the median over the passes of one half, averaged over the two halves.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from time import perf_counter_ns, process_time_ns
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from pacebench import curricula
-from pacebench.harness.overhead.findings import StoredRecord
+from pacebench.harness.overhead.cells import CLOCKS, BlockTimes
 from pacebench.harness.overhead.instances import Floats, Instance
 
 MAXIMUM_PASSES = 100
-# Seconds below which an update is over before caches are warm.
-QUICK = 0.01
-# Untimed updates at the start of a quick one's pass.
-WARM = 3
-
-Clock = Literal["wall", "cpu", "step"]
-
-
-@dataclass(frozen=True)
-class Contestant:
-    """A curriculum under a label."""
-
-    label: str  # what tables call it; the same curriculum may stand under two
-    curriculum: str  # the registered name
-    # Every update is stretched to this multiple of its time by busy waiting. 1 is the curriculum as
-    # it is; 1.05 serves to see whether 5 % would be found.
-    slowdown: float = 1.0
-
-
-class BlockTimes(StoredRecord):
-    """Seconds of one contestant in one block, per instance, to five digits."""
-
-    wall: tuple[float, ...]  # of the whole update, by `perf_counter`
-    cpu: tuple[float, ...]  # of the whole update, by `process_time`
-    step: tuple[float, ...]  # of the method's own step, as the update's record says
 
 
 class Replay:
-    """One curriculum, ready to make the update of each instance again and again."""
+    """One curriculum, ready to make the update of each instance again and again.
 
-    def __init__(self, contestant: Contestant, instances: Sequence[Instance]) -> None:
-        self.contestant = contestant
+    Args:
+        name: Its registered name.
+        instances: The updates that it makes.
+        passes: How many passes it makes in either half of a block.
+        warm: How many untimed updates a pass begins with. What ran before has filled the caches
+            with its own, and a quick update would be charged for that, the more the fewer instances
+            a pass has; its time would depend on the company it is measured in.
+        slowdown: Every update is stretched to this multiple of its time by busy waiting; 1.05
+            serves to see whether 5 % would be found.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        instances: Sequence[Instance],
+        passes: int = 1,
+        warm: int = 0,
+        slowdown: float = 1.0,
+    ) -> None:
+        self.passes, self._warm, self._slowdown = passes, warm, slowdown
         self._cases = []
         for instance in instances:
-            curriculum = instance.make(contestant.curriculum)
+            curriculum = instance.make(name)
             given = instance.given(curriculum)
             self._cases.append((curriculum, curriculum.state_dict(), given))
-
-    def __len__(self) -> int:
-        return len(self._cases)
 
     def solve(self, index: int) -> tuple[curricula.UpdateRecord, Any]:
         """Makes one untimed update; returns its record and the distribution it led to."""
@@ -77,14 +63,13 @@ class Replay:
         """Makes one update; returns its seconds of wall and CPU time, and those of its own step."""
         curriculum, state, given = self._cases[index]
         curriculum.load_state_dict(state)
-        slowdown = self.contestant.slowdown
         # The wall clock is read innermost: reading the CPU clock is a system call.
         cpu = process_time_ns()
         started = perf_counter_ns()
         record = curriculum.update(*given)
         elapsed = perf_counter_ns() - started
-        if slowdown > 1.0:
-            end = started + int(elapsed * slowdown)
+        if self._slowdown > 1.0:
+            end = started + int(elapsed * self._slowdown)
             while perf_counter_ns() < end:
                 pass
             elapsed = perf_counter_ns() - started
@@ -92,17 +77,12 @@ class Replay:
         step = max(record.seconds, 1e-9)
         return elapsed * 1e-9, (process_time_ns() - cpu) * 1e-9, step
 
-    def run(self, *, warm: bool) -> Floats:
-        """Makes one pass; returns the seconds by all clocks, (instances, 3).
-
-        A warm one begins with untimed updates. What ran before has filled the caches with its own,
-        and a quick update would be charged for that, the more the fewer instances a pass has; its
-        time would depend on the company it is measured in.
-        """
-        if warm:
-            for n in range(WARM):
-                self.time((n - WARM) % len(self))
-        return np.array([self.time(i) for i in range(len(self))])
+    def run(self) -> Floats:
+        """Makes one pass; returns the seconds by all clocks, (instances, 3)."""
+        count = len(self._cases)
+        for n in range(self._warm):
+            self.time((n - self._warm) % count)
+        return np.array([self.time(i) for i in range(count)])
 
 
 def schedule(passes: Mapping[str, int], rng: np.random.Generator) -> list[list[str]]:
@@ -123,51 +103,32 @@ def schedule(passes: Mapping[str, int], rng: np.random.Generator) -> list[list[s
     return [*half, *([*reversed(labels)] for labels in reversed(half))]
 
 
-def time_block(
-    replays: Mapping[str, Replay],
-    passes: Mapping[str, int],
-    rng: np.random.Generator,
-    quick: Collection[str] = (),
-) -> dict[str, BlockTimes]:
+def time_block(replays: Mapping[str, Replay], rng: np.random.Generator) -> dict[str, BlockTimes]:
     """Times every contestant of one block, warmed up already, in the present process.
 
-    Each makes its `passes` in either half, in an order that `rng` decides; those of `quick` labels
-    begin with untimed updates.
+    Each makes its passes in either half, in an order that `rng` decides.
     """
     taken: dict[str, list[Floats]] = {label: [] for label in replays}
-    with _no_collection():
-        for labels in schedule(passes, rng):
-            for label in labels:
-                taken[label].append(replays[label].run(warm=label in quick))
-            gc.collect()
-    times = {}
-    for label, runs in taken.items():
-        halves = np.array(runs).reshape(2, passes[label], -1, 3)
-        wall, cpu, step = (
-            tuple(float(f"{x:.5g}") for x in clock)
-            for clock in np.median(halves, axis=1).mean(axis=0).T
-        )
-        times[label] = BlockTimes(wall=wall, cpu=cpu, step=step)
-    return times
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Collects between rounds instead of whenever an allocation happens to trigger it.
-
-    A collection of *other* objects would hit whichever curriculum is running. What the libraries
-    made while they were imported is set aside, so that collecting takes no time to speak of.
-    """
-    enabled = gc.isenabled()
+    # Garbage is collected between rounds: a collection of *other* objects would hit whichever
+    # curriculum is running. What libraries made while they were imported is set aside.
     gc.collect()
     gc.freeze()
     gc.disable()
     try:
-        yield
+        for labels in schedule({label: r.passes for label, r in replays.items()}, rng):
+            for label in labels:
+                taken[label].append(replays[label].run())
+            gc.collect()
     finally:
         gc.unfreeze()
-        if enabled:
-            gc.enable()
+        gc.enable()
+    times = {}
+    for label, runs in taken.items():
+        halves = np.array(runs).reshape(2, replays[label].passes, -1, 3)
+        middle = np.median(halves, axis=1).mean(axis=0).T
+        digits = [tuple(float(f"{seconds:.5g}") for seconds in clock) for clock in middle]
+        times[label] = dict(zip(CLOCKS, digits, strict=True))
+    return times
 
 
 def passes_for(seconds_per_update: float, instances: int, share: float) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from scipy import stats
+
 from pacebench.harness.overhead import findings
-from pacebench.harness.overhead.compare import Agreement
 from pacebench.harness.overhead.findings import CellFinding, OverheadSummary, Ratio, Speed
 from pacebench.harness.overhead.settings import REFERENCE
 from pacebench.harness.report.document import Claim
@@ -18,11 +19,16 @@ LINEAR = 1.1
 
 GOOD, BAD, NEUTRAL, OPEN = "better", "worse", "equivalent", "inconclusive"
 TONES = {Speed.SLOWER: BAD, Speed.FASTER: GOOD, Speed.INCONCLUSIVE: OPEN}
+_SAID = {
+    Speed.SLOWER: "is slower than {}, by a factor of",
+    Speed.FASTER: "is faster than {}, with a ratio of times of",
+    Speed.INCONCLUSIVE: "cannot be told apart from {}; their ratio is",
+}
 
 
 def all_claims(summary: OverheadSummary) -> Iterator[Claim]:
     """Yields the verdicts of a measurement, the self-check first."""
-    yield from _check_claims(summary.twins)
+    yield from _check_claims(summary)
     if summary.clock == "cpu":
         said = (
             "The machine was busy with other work, so verdicts go by processor time: the wall "
@@ -31,10 +37,12 @@ def all_claims(summary: OverheadSummary) -> Iterator[Claim]:
         yield Claim(OPEN, "clock", said, "both are in the tables")
     for cell in headline_cells(summary):
         yield from _ratio_claims(cell)
-        yield from _solver_claims(cell)
+        if cell.solver is not None:
+            yield _solver_claim(cell, cell.solver, cell.methods["spdl-sqp"].ratio)
     for name in (REFERENCE, "spgl-shared"):
-        if name in summary.scaling:
-            yield from _scaling_claims(name, summary.scaling[name])
+        fit = summary.scaling.get(name)
+        if fit is not None and fit.beta is not None:
+            yield _scaling_claim(name, fit, fit.beta)
     for name, found in summary.quality.items():
         yield _quality_claim(name, found)
     if summary.training is not None:
@@ -51,72 +59,60 @@ def headline_cells(summary: OverheadSummary) -> list[CellFinding]:
     return recorded or [min(summary.cells, key=distance)]
 
 
-def _check_claims(check: findings.CheckFinding) -> Iterator[Claim]:
+def _check_claims(summary: OverheadSummary) -> Iterator[Claim]:
     """Says whether the measurement sees a difference, and none where there is none."""
-    floor = f"median noise floor {percent(check.median_floor - 1)}"
-    chance = check.p_value >= 0.05
+    cells, floor = summary.cells, f"median noise floor {percent(summary.median_floor - 1)}"
+    false = sum(cell.twin.speed() is not Speed.INCONCLUSIVE for cell in cells)
+    p = float(stats.binomtest(false, len(cells), 0.05, alternative="greater").pvalue)
+    chance = p >= 0.05
     yield Claim(
         NEUTRAL if chance else BAD,
         f"{'✓' if chance else '✗'} A/A",
-        f"The same curriculum under two names: {check.false} of {check.cells} intervals exclude 1, "
+        f"The same curriculum under two names: {false} of {len(cells)} intervals exclude 1, "
         + ("no more than chance gives." if chance else "more than chance gives: read with care."),
-        f"5 % expected, p = {check.p_value:.2f}; {floor}",
+        f"5 % expected, p = {p:.2f}; {floor}",
     )
-    if check.slowed is not None:
-        found = check.slowed > check.cells / 2
-        yield Claim(
-            NEUTRAL if found else BAD,
-            f"{'✓' if found else '✗'} 5 %",
-            f"An injected slowdown of 5 % is found in {check.slowed} of {check.cells} cells"
-            + ("." if found else ": differences of that size were not seen here."),
-            floor,
-        )
+    slowed = sum(cell.slowed.speed(cell.floor) is Speed.SLOWER for cell in cells)
+    found = slowed > len(cells) / 2
+    yield Claim(
+        NEUTRAL if found else BAD,
+        f"{'✓' if found else '✗'} 5 %",
+        f"An injected slowdown of 5 % is found in {slowed} of {len(cells)} cells"
+        + ("." if found else ": differences of that size were not seen here."),
+        floor,
+    )
 
 
 def _ratio_claims(cell: CellFinding) -> Iterator[Claim]:
     """Compares every self-paced curriculum with the closed form on one stream."""
-    reference = cell.timed[REFERENCE].time.estimate
-    for name, found in cell.timed.items():
-        if found.ratio is None or found.outcome is None or found.quality is None:
+    reference = duration(cell.methods[REFERENCE].time.estimate)
+    for name, found in cell.rivals.items():
+        if found.quality is None:
             continue
-        ratio = _both(found.total, found.ratio)
-        if found.step_ratio is not None:
-            ratio += f" (the methods' own steps alone: {_both(found.step_total, found.step_ratio)})"
-        times = f"{duration(found.time.estimate)} against {duration(reference)} per update"
-        said = {
-            Speed.SLOWER: f"{name} is slower than {REFERENCE}, by a factor of",
-            Speed.FASTER: f"{name} is faster than {REFERENCE}, with a ratio of times of",
-            Speed.INCONCLUSIVE: f"{name} and {REFERENCE} cannot be told apart; their ratio is",
-        }
-        strength = [f"{found.ratio.blocks} blocks, noise floor {percent(found.ratio.floor - 1)}"]
-        if found.total is not None:
-            strength.insert(0, f"intervals for other instances, from {found.total.instances}")
-            strength.append(
-                f"for these instances timed again {_same(found.total)} and {_same(found.ratio)}"
-            )
-        where = f"On {_stream_name(cell)}, {said[found.outcome]} {ratio}; {times}."
-        yield Claim(TONES[found.outcome], found.outcome.value, where, "; ".join(strength))
+        speed, same = found.speed(cell.floor), (found.total, found.ratio)
+        yield Claim(
+            TONES[speed],
+            speed.value,
+            f"On {_stream_name(cell)}, {name} {_SAID[speed].format(REFERENCE)} "
+            f"{_both(found.total, found.ratio)} (the methods' own steps alone: "
+            f"{_both(found.step_total, found.step_ratio)}); {duration(found.time.estimate)} "
+            f"against {reference} per update.",
+            f"intervals for other instances, from {cell.instances}; {cell.blocks} blocks, noise "
+            f"floor {percent(cell.floor - 1)}; for these instances timed again "
+            + " and ".join(" to ".join(map(factor, ratio.same_instances)) for ratio in same),
+        )
 
 
-def _both(total: Ratio | None, each: Ratio) -> str:
-    said = f"{with_interval(each)} in the geometric mean over updates"
-    return said if total is None else f"{with_interval(total)} in total and {said}"
+def _both(total: Ratio, each: Ratio) -> str:
+    mean = f"{with_interval(each)} in the geometric mean over updates"
+    return f"{with_interval(total)} in total and {mean}"
 
 
-def _same(ratio: Ratio) -> str:
-    ends = ratio.same_instances
-    return "unknown" if ends is None else f"{factor(ends.low)} to {factor(ends.high)}"
-
-
-def _solver_claims(cell: CellFinding) -> Iterator[Claim]:
+def _solver_claim(cell: CellFinding, solver: Ratio, closed: Ratio) -> Claim:
     """Says which part of the ratio to the published solver a better solver gives already."""
-    solver = cell.pairs.get("spdl/spdl-sqp")
-    closed = cell.timed["spdl-sqp"].ratio if "spdl-sqp" in cell.timed else None
-    if solver is None or closed is None:
-        return
     whole = math.log(solver.estimate * closed.estimate)
     share = math.log(solver.estimate) / whole if whole else 0.0
-    yield Claim(
+    return Claim(
         NEUTRAL,
         "where from",
         f"On {_stream_name(cell)}, a better solver of SPDL's own problem already gives a factor "
@@ -127,16 +123,14 @@ def _solver_claims(cell: CellFinding) -> Iterator[Claim]:
     )
 
 
-def _scaling_claims(name: str, fit: findings.ScalingFinding) -> Iterator[Claim]:
+def _scaling_claim(name: str, fit: findings.ScalingFinding, beta: findings.MeanInterval) -> Claim:
     """Says how a closed form grows, and whether that is linear."""
-    if fit.size is None:
-        return
-    linear = fit.d.estimate <= LINEAR and fit.size.estimate <= LINEAR
-    alpha, beta = (with_interval(exponent, "{:.2f}".format) for exponent in (fit.d, fit.size))
-    yield Claim(
+    linear = fit.alpha.estimate <= LINEAR and beta.estimate <= LINEAR
+    of_d, of_k = (with_interval(exponent, "{:.2f}".format) for exponent in (fit.alpha, beta))
+    return Claim(
         GOOD if linear else BAD,
         "scaling",
-        f"{name} grows as d^{alpha} and K^{beta} beyond a fixed cost of {duration(fit.fixed)}"
+        f"{name} grows as d^{of_d} and K^{of_k} beyond a fixed cost of {duration(fit.fixed)}"
         + ("." if linear else f", which is more than the {LINEAR} that linear work allows."),
         f"t = t₀ + c·dᵅ·Kᵝ over {fit.cells} cells, K·d = {count(fit.range[0])} to "
         f"{count(fit.range[1])}; work dominates in {fit.working} of them; largest misfit "
@@ -170,20 +164,18 @@ def _quality_claim(name: str, found: findings.QualityFinding) -> Claim:
 def _training_claims(training: findings.TrainingSummary) -> Iterator[Claim]:
     """Says what the curriculum costs in a whole training run, and what a second buys."""
     methods = training.methods.items()
-    steps = count(training.env_steps)
-    where = f"{training.setup}, {steps} steps"
+    where = f"{training.setup}, {count(training.env_steps)} steps"
     strength = f"{training.seeds} seeds, one run at a time, evaluation not counted"
     shares = "; ".join(f"{name} {with_interval(found.share, percent)}" for name, found in methods)
     said = f"The curriculum's share of training time ({where}): {shares}."
     yield Claim(NEUTRAL, "share", said, strength)
     for name, found in methods:
-        longer = found.training_ratio
-        if longer is not None and longer.outcome is not Speed.INCONCLUSIVE:
+        if (speed := found.ratio.speed()) is not Speed.INCONCLUSIVE:
             said = (
-                f"Training with {name} takes {with_interval(longer)} times as long as with "
+                f"Training with {name} takes {with_interval(found.ratio)} times as long as with "
                 f"{REFERENCE} ({where})."
             )
-            yield Claim(TONES[longer.outcome], longer.outcome.value, said, strength)
+            yield Claim(TONES[speed], speed.value, said, strength)
 
 
 def _stream_name(cell: CellFinding) -> str:
@@ -191,15 +183,3 @@ def _stream_name(cell: CellFinding) -> str:
     if cell.kind == "recorded":
         return f"the stream recorded on {cell.name.removeprefix('recorded-')} ({size})"
     return f"the synthetic stream ({size})"
-
-
-def agreement_sentence(found: Agreement) -> str:
-    """Says whether two measurements of the same streams agree."""
-    worst = max(found.rows, key=lambda row: abs(math.log1p(row.shift)))
-    return (
-        f"Of {found.ratios} ratios that both have on the same instances, {found.alone} differ at "
-        f"the 5 % level taken alone ({0.05 * found.ratios:.1f} expected by chance) and "
-        f"{len(found.disagreeing)} after Holm's correction: the measurements "
-        f"{'agree' if found.agree else 'do not agree'} within their intervals. Median change "
-        f"{found.median_change:.1%}, largest {worst.shift:+.0%} ({worst.method} in {worst.cell})."
-    )

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import json
+import math
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from pacebench.harness.overhead.compare import Agreement
+import numpy as np
+
 from pacebench.harness.overhead.findings import OverheadSummary
+from pacebench.harness.overhead.scaling import predict
 from pacebench.harness.report import document as doc
-from pacebench.harness.report.overhead import figures, tables
-from pacebench.harness.report.overhead.claims import agreement_sentence, all_claims, headline_cells
-from pacebench.harness.report.overhead.tables import percent
+from pacebench.harness.report.figure import Figure
+from pacebench.harness.report.figures.axis import Axis
+from pacebench.harness.report.figures.panels import Line, Panel, PanelPlot
+from pacebench.harness.report.overhead.claims import all_claims, headline_cells
+from pacebench.harness.report.overhead.tables import by_cell, by_method, duration, percent
+from pacebench.harness.report.palette import Style, looks
 from pacebench.harness.report.render import markdown, page
 from pacebench.harness.store.files import make_folder, write_atomic
-from pacebench.harness.store.provenance import version_words
+from pacebench.harness.store.provenance import hardware_words, version_words
 
-AGREEMENT = "agreement.json"
 # Above this the machine was too noisy for small effects, and the page says so.
 _NOISY = 1.05
-_NO_FIT = "Too few cells are dominated by work, or the grid is too small, to say how times grow."
+_NO_FIT = "No curriculum has enough cells dominated by work, or times near the law, to be fitted."
 _SHORT = (
     "Every curriculum replayed the same updates, from the same distribution, with the same "
     "contexts and values, interleaved on one thread in blocks, each a fresh process. What lies "
@@ -28,50 +33,130 @@ _SHORT = (
     "algorithm and optimiser settings (SciPy's trust-constr) with our analytic gradients; the "
     "original implementation, which differentiates automatically, is slower still."
 )
-_OLD = (
-    "Measured before instances and blocks were crossed: half of the blocks replayed the same "
-    "instances as the other half, so intervals rest on five replicates, not ten, and there is no "
-    "ratio of totals. Measure again."
+_METHOD = (
+    "State is restored before every update, outside the timed region; V₋ counts as not reached "
+    "before, so that below it every method takes its performance step. Passes are interleaved in "
+    "random order and then run backwards; an instance's time is the median over passes. Synthetic "
+    "instances lie on the way from a wide initial distribution to the target, with diagonal "
+    "covariances; recorded ones come from training runs."
+)
+_HEADLINE = (
+    "Time and quality on the same updates. Times are of whole updates without divergences and "
+    "distances for the record, whose cost is in the table of training runs; “own step” is the "
+    "method's step alone. “Total” is the ratio of the summed times, what a user pays; “per update” "
+    "the geometric mean of the ratios. The first 95 % interval is for other instances of the same "
+    "workload, timed again (instances and blocks are samples); the second is for these instances, "
+    "timed again (only blocks are). Gap: 0 % is the best feasible answer of any method, 100 % is "
+    "not moving; negative gaps are bought by breaking a constraint."
+)
+_RATIOS = (
+    "{clock} per update over instances and {blocks} blocks, each a fresh process that replays "
+    "every instance; columns as above. Slower or faster only where both ratios have intervals that "
+    "exclude 1 and estimates beyond the noise floor of the cell's A/A. What takes more than "
+    "{limit:g} s on average over the probed updates, or did so at smaller d with the same K "
+    "already, is not timed."
+)
+_SCALING = (
+    "t = t₀ + c·dᵅ·Kᵝ, least squares on the logarithms, fitted in every block; t intervals over "
+    "blocks, so for the same instances timed again. Work dominates a cell that takes at least "
+    "three times the cheapest one; where few cells are, the exponents extrapolate."
+)
+_QUALITY = (
+    "All by exact formulas. The budget is KL(p'‖p) for the forward problem and KL(p‖p') for the "
+    "reverse one, the value is importance-weighted, in standard deviations of V; a violation is "
+    "more than 0.1 % of ε or of that deviation. Methods that linearise the value are judged by the "
+    "exact one. A rejected update leaves the distribution in place."
+)
+_TRAINING = (
+    "Instrumented runs on {setup}, {env_steps} environment steps, {seeds} seeds, one process at a "
+    "time on one thread, curricula in random order within each seed; 95 % t intervals over seeds. "
+    "Evaluation is not counted. The last score is read after {common_seconds:.3g} s, the mean time "
+    "of the quickest curriculum; a run that was done before keeps its last score."
 )
 
 
-def document(summary: OverheadSummary) -> doc.Document:
+def time_figure(summary: OverheadSummary, look: Mapping[str, Style]) -> Figure:
+    """Draws the time per update against d, at one K, of self-paced curricula and one control."""
+    grid = [cell for cell in summary.cells if cell.kind == "synthetic"]
+    size = min((cell.size for cell in grid), key=lambda k: abs(math.log(k / 64)))
+    line = sorted((cell for cell in grid if cell.size == size), key=lambda cell: cell.d)
+    panels, reached = [], []
+    for name in summary.settings.curricula:
+        if name not in summary.quality and name != "default":
+            continue
+        times = {cell.d: cell.methods[name].time for cell in line if name in cell.methods}
+        ends = [(time.low, time.high, np.nan) for time in times.values()]
+        reached += [end for low, high, _ in ends for end in (low, high)]
+        d = np.array(list(times), dtype=np.float64)
+        mean = Line(d, np.array([time.estimate for time in times.values()]))
+        bars = Line(np.repeat(d, 3), np.array(ends).ravel(), "path")
+        lines = [mean, replace(mean, kind="dots"), bars]
+        if name in summary.scaling and len(d) > 1:
+            x = np.geomspace(d.min(), d.max(), 40)
+            fitted = predict(summary.scaling[name], x, np.full(len(x), float(size)))
+            lines.append(Line(x, fitted, "second"))
+        stops = [f"{c.untimed[name]} at d = {c.d}" for c in line if name in c.untimed]
+        panels.append(Panel(look[name].short, [look[name]], lines, note="".join(stops[:1])))
+    limit = summary.settings.limit
+    across = Axis.over([cell.d for cell in line], "context dimensions d", log=True, most=1e9)
+    up = Axis.over([*reached, limit], "time per update", log=True, most=1e9)
+    return PanelPlot(
+        "time-d",
+        f"Time per update against d, K = {size}",
+        f"{summary.clock_name} of a whole update on the same instances with its 95 % interval; "
+        "the others in grey, so that a distance between lines is a ratio. Dashed: the fit "
+        "t₀ + c·dᵅ·Kᵝ over the whole grid, if there is one.",
+        across,
+        replace(up, names=tuple(duration(tick).replace(" ", "") for tick in up.ticks)),
+        panels,
+        rules=((limit, f"limit {duration(limit)}"),),
+        compared=True,
+        notes="Geometric mean over instances and blocks; intervals for other instances.",
+    )
+
+
+def document(summary: OverheadSummary, look: Mapping[str, Style]) -> doc.Document:
     """Returns the whole page."""
-    look = figures.styles_of(summary)
-    noise = _noise(summary)
+    settings, floor = summary.settings, percent(summary.median_floor - 1)
+    busy = (
+        f"The machine was busy (load up to {max(cell.load for cell in summary.cells):.2g}) and the "
+        f"median noise floor of the cells is {floor}: smaller differences were not looked for."
+    )
+    noise = [busy] if summary.median_floor > _NOISY else []
+    limits = {"clock": summary.clock_name, "blocks": settings.blocks, "limit": settings.limit}
     found: list[doc.Block] = [
         *([doc.Warned("Exploratory: the machine was too noisy.", noise)] if noise else []),
-        *([] if summary.crossed else [doc.Warned(_OLD)]),
         doc.Text(_SHORT),
         doc.Claims(list(all_claims(summary))),
-        tables.headline_table(headline_cells(summary), crossed=summary.crossed),
+        by_cell("headline", "Time and quality of one update", _HEADLINE, headline_cells(summary)),
     ]
-    time: list[doc.Block] = [
-        doc.Figures([figures.time_figure(summary, look), figures.ratio_figure(summary, look)]),
-        tables.scaling_table(summary) if summary.scaling else doc.Text(_NO_FIT),
-        tables.ratio_table(summary),
-    ]
-    quality: list[doc.Block] = [
-        doc.Figures(figures.quality_figures(summary, look)),
-        tables.quality_table(summary),
-    ]
+    growth: doc.Block = doc.Text(_NO_FIT)
+    if summary.scaling:
+        growth = by_method("scaling", "Growth with d and K", _SCALING, summary.scaling)
+    ratios = by_cell(
+        "ratios", "Ratios to the closed form", _RATIOS.format(**limits), summary.cells, folded=True
+    )
+    time = [doc.Figures([time_figure(summary, look)]), growth, ratios]
+    quality = [by_method("quality", "Quality of the answers", _QUALITY, summary.quality)]
     sections = [
         doc.Section("verdicts", "What was found", found),
         doc.Section("time", "Time per update", time),
         doc.Section("quality", "Quality next to speed", quality),
     ]
-    if summary.training is not None:
-        table = tables.training_table(summary.training)
+    if (trained := summary.training) is not None:
+        title = "Share of training time, score per second"
+        table = by_method("training", title, _TRAINING.format(**dict(trained)), trained.methods)
         sections.append(doc.Section("training", "In a training run", [table]))
-    sections.append(doc.Section("machine", "How it was measured", _method(summary)))
+    how = doc.Text(_METHOD), doc.Pairs(_machine(summary))
+    sections.append(doc.Section("machine", "How it was measured", how))
     return doc.Document(
         title="Wall-clock overhead",
         question="What does a closed form buy, against the published solver and a strong one?",
         facts=[
-            f"{summary.settings.blocks} blocks",
+            f"{settings.blocks} blocks",
             f"{len(summary.cells)} cells",
-            f"limit {summary.settings.limit:g} s per update",
-            f"noise floor {percent(summary.twins.median_floor - 1)}",
+            f"limit {settings.limit:g} s per update",
+            f"noise floor {floor}",
         ],
         exploratory=noise,
         strength="exploratory" if noise else "",
@@ -81,55 +166,23 @@ def document(summary: OverheadSummary) -> doc.Document:
 
 def write_pages(folder: Path, summary: OverheadSummary) -> None:
     """Writes page, Markdown, tables and figures."""
-    whole = document(summary)
+    look = looks([(name, name) for name in summary.settings.curricula])
+    whole = document(summary, look)
     drawings, sheets = make_folder(folder / "figures"), make_folder(folder / "tables")
     for figure in whole.figures():
         figure.write(drawings)
     for table in whole.tables():
         table.write(sheets)
     write_atomic(folder / "report.md", markdown(whole).encode(), durable=False)
-    html = page(whole, figures.styles_of(summary))
-    write_atomic(folder / "index.html", html.encode(), durable=False)
+    write_atomic(folder / "index.html", page(whole, look).encode(), durable=False)
 
 
-def write_agreement(folder: Path, found: Agreement) -> dict[str, Any]:
-    """Writes `agreement.json`; returns what it holds."""
-    plain = {**found.model_dump(mode="json"), "sentence": agreement_sentence(found)}
-    text = json.dumps(plain, indent=1, ensure_ascii=False)
-    write_atomic(folder / AGREEMENT, (text + "\n").encode())
-    return plain
-
-
-def _noise(summary: OverheadSummary) -> list[str]:
-    floor = summary.twins.median_floor
-    if floor <= _NOISY:
-        return []
-    load = max(cell.machine.load for cell in summary.cells)
+def _machine(summary: OverheadSummary) -> list[tuple[str, str]]:
+    made, loads = summary.machine, [cell.load for cell in summary.cells]
+    stolen = percent(max(cell.steal for cell in summary.cells))
     return [
-        f"The machine was busy (load up to {load:g}) and the median noise floor of the cells is "
-        f"{percent(floor - 1)}: smaller differences were not looked for."
+        ("processor", hardware_words(made)),
+        ("load", f"{min(loads):.2g} to {max(loads):.2g} over the cells; at most {stolen} stolen"),
+        ("versions", version_words(made)),
+        ("revision", f"{made['revision']}{' (changed since)' if made['dirty'] else ''}"),
     ]
-
-
-def _method(summary: OverheadSummary) -> list[doc.Block]:
-    machine = summary.machine
-    loads = [cell.machine.load for cell in summary.cells]
-    items = [
-        "State is restored before every update, outside the timed region; V₋ counts as not reached "
-        "before, so that below it every method takes its performance step.",
-        "Untimed updates come first. Within a process the passes are interleaved in random order "
-        "and then run backwards; an instance's time is the median over passes. Garbage is "
-        "collected between rounds, not during updates.",
-        "A cell is probed first: a curriculum whose updates take more than "
-        f"{summary.settings.limit:g} s on average is shown as over the limit.",
-        "Synthetic instances lie on the way from a wide initial distribution to the target, with "
-        "diagonal covariances; recorded ones come from training runs.",
-    ]
-    pairs = [
-        ("processor", f"{machine.hardware['processor']}, {machine.hardware['threads']} threads"),
-        ("load", f"{min(loads):g} to {max(loads):g} over the cells"),
-        ("stolen time", f"at most {percent(max(c.machine.steal for c in summary.cells))}"),
-        ("versions", version_words(dict(machine))),
-        ("revision", f"{machine.revision}{' (changed since)' if machine.dirty else ''}"),
-    ]
-    return [doc.Listing(items), doc.Pairs(pairs)]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
-from pacebench.harness.overhead.cells import BlockRecord, CellRecord, Probe
+from pacebench.harness.overhead.cells import BlockRecord, BlockTimes, CellRecord
 from pacebench.harness.overhead.instances import replay_streams, synthetic
 from pacebench.harness.overhead.quality import Answer, judge, staying
 from pacebench.harness.overhead.settings import SLOWED, TWIN, Settings
-from pacebench.harness.overhead.timing import BlockTimes
 
 # Seconds of an update: fixed cost, cost per K·d, exponent of d.
 LAWS = {
@@ -49,9 +49,11 @@ def simulated_cells(
         seconds = {name: law(name, stream.d, stream.size) for name in LAWS}
         seconds["spgl-shared"] *= slower
         for name, taken in seconds.items():
-            within = taken <= SETTINGS.limit
-            cell.probes[name] = Probe(seconds=taken) if within else Probe(over="the limit")
-        timed = {name: seconds[name] for name in cell.seconds}
+            if taken <= SETTINGS.limit:
+                cell.seconds[name] = taken
+            else:
+                cell.untimed[name] = "over the limit"
+        timed = dict(cell.seconds)
         timed |= {TWIN: seconds["spgl"], SLOWED: 1.05 * seconds["spgl"]}
         for number in range(SETTINGS.blocks):
             # The machine's mood is shared by all that is measured in one block.
@@ -62,7 +64,8 @@ def simulated_cells(
                 steal=0.0,
             )
         if stream.d <= 3:
-            cell.answers.update({i: answers(stream.d, stream.size, i) for i in range(3)})
+            found = [answers(stream.d, stream.size, i) for i in range(3)]
+            cell.answers.update({name: tuple(a[name] for a in found) for name in found[0]})
         cells.append(cell)
     return cells
 
@@ -78,6 +81,28 @@ def answers(d: int, size: int, index: int) -> dict[str, Answer]:
     return found
 
 
+class SimulatedRuns:
+    """Ten training runs per curriculum, as `load_results` gives them: (seconds, score) of each."""
+
+    def __init__(self, laws: dict[str, tuple[float, float]], seeds: int = 10) -> None:
+        runs, evaluations, updates = [], [], []
+        for name, (spent, score) in laws.items():
+            for seed in range(seeds):
+                run = {"run_id": f"{name}-{seed}", "label": name, "seed": seed, "status": "ok"}
+                phases = {"rollout": 5.0, "policy": 3.0 + 0.1 * seed, "curriculum": spent}
+                clocks = {f"seconds_{phase}": taken for phase, taken in phases.items()}
+                runs.append({**run, "env_steps": 1000, **clocks})
+                for step, share in ((500, 0.5), (1000, 1.0)):
+                    scored = {"distribution": "target", "policy": "deterministic"}
+                    reached = {"return": share * (score + 0.01 * seed)}
+                    evaluations.append({**run, "step": step, **scored, **reached})
+                for step, share in ((400, 0.2), (800, 0.6)):
+                    own = {"seconds": share * spent, "seconds_recording": 0.1 * spent}
+                    updates.append({**run, "env_steps": step, **own, "accepted": step == 400})
+        frames = (pd.DataFrame(rows) for rows in (runs, evaluations, updates))
+        self.runs, self.evaluations, self.updates = frames
+
+
 def _times(seconds: np.ndarray, rng: np.random.Generator, noise: float) -> BlockTimes:
     wall = seconds * np.exp(noise * rng.standard_normal(len(seconds)))
-    return BlockTimes(wall=wall, cpu=wall, step=STEP * wall)
+    return {"wall": tuple(wall), "cpu": tuple(wall), "step": tuple(STEP * wall)}

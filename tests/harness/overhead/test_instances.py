@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from itertools import pairwise
 
 import numpy as np
@@ -10,12 +11,13 @@ import pytest
 from pacebench.harness.errors import UserError
 from pacebench.harness.overhead.instances import (
     KINDS,
+    RecordedStream,
     load_stream,
-    record,
     replay_streams,
-    save_stream,
     synthetic,
+    write_packed,
 )
+from pacebench.harness.overhead.measure import record
 from tests.harness.overhead.simulated import SETTINGS
 
 
@@ -55,15 +57,11 @@ def test_every_kind_of_step_occurs(d):
 
 def test_a_recorded_stream_survives_the_file(tmp_path):
     instances = [synthetic(3, size, 1, seed=5, epsilon=0.05) for size in (8, 12, 8)]
-    # One stream has one target and one threshold.
-    first = instances[0]
-    instances = [
-        type(i)(first.target, i.current, i.contexts, i.values, first.threshold, 0.05)
-        for i in instances
-    ]
-    (tmp_path / "streams").mkdir()
-    save_stream(tmp_path / "streams" / "s.npz", {"setup": "x"}, instances)
-    loaded = load_stream(tmp_path / "streams" / "s.npz")
+    file = tmp_path / "streams" / "s.json.gz"
+    recorded = RecordedStream(source={"setup": "x"}, instances=instances)
+    write_packed(file, recorded.model_dump_json())
+    loaded = load_stream(file).instances
+    assert load_stream(file).source == {"setup": "x"}
     stream = replay_streams(tmp_path, SETTINGS)[0]
     assert (stream.name, stream.d, stream.size) == ("recorded-s", 3, 8)
     np.testing.assert_array_equal(stream.build(1).values, instances[1].values)
@@ -72,21 +70,24 @@ def test_a_recorded_stream_survives_the_file(tmp_path):
         np.testing.assert_array_equal(a.values, b.values)
         np.testing.assert_array_equal(a.current.mean, b.current.mean)
         np.testing.assert_array_equal(a.current.variance, b.current.variance)
+        np.testing.assert_array_equal(a.target.mean, b.target.mean)
         assert (a.threshold, a.epsilon) == (b.threshold, b.epsilon)
 
 
 def test_a_file_that_is_no_stream_is_refused(tmp_path):
-    (tmp_path / "s.npz").write_bytes(b"nonsense")
-    with pytest.raises(UserError, match="recorded anew"):
-        load_stream(tmp_path / "s.npz")
+    file = tmp_path / "s.json.gz"
+    for content in (b"nonsense", gzip.compress(b'{"source": {}, "instances": [{}]}')):
+        file.write_bytes(content)
+        with pytest.raises(UserError, match="recorded anew"):
+            load_stream(file)
 
 
 def test_the_choice_of_a_recording_spans_it_and_names_it(tmp_path):
     instance = synthetic(1, 4, 0, seed=5, epsilon=0.05)
-    (tmp_path / "streams").mkdir()
     prints = set()
     for length in (37, 38):
-        save_stream(tmp_path / "streams" / "s.npz", {}, [instance] * length)
+        recorded = RecordedStream(source={}, instances=[instance] * length)
+        write_packed(tmp_path / "streams" / "s.json.gz", recorded.model_dump_json())
         stream = replay_streams(tmp_path, SETTINGS)[0]
         assert (stream.indices[0], stream.indices[-1]) == (0, length - 1)
         assert len(stream.indices) == 2 * SETTINGS.instances
@@ -96,8 +97,9 @@ def test_the_choice_of_a_recording_spans_it_and_names_it(tmp_path):
 
 
 def test_a_real_run_is_recorded():
-    source, instances = record("point-mass-1", 4_096, seed=3)
-    assert source["setup"] == "point-mass-1"
+    recorded = record("point-mass-1", seed=3, steps=4_096)
+    instances = recorded.instances
+    assert recorded.source["setup"] == "point-mass-1"
     assert len(instances) >= 2
     for before, after in pairwise(instances):
         # The recorded curriculum moved in between.

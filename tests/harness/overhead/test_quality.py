@@ -44,7 +44,7 @@ def test_budget_breach_of_two_blocks_is_found():
     judged = judge_answers(answers, FORWARD)
     assert judged["over"].to_dict() == {"staying": False, "spgl": True, "spgl-shared": False}
     assert judged.loc["spgl", "budget"] > 1.4
-    pooled = judge_all({"cell": {0: answers}}).groupby("method")
+    pooled = judge_all({"cell": {name: (a,) for name, a in answers.items()}}).groupby("method")
     assert pool_quality(pooled.get_group("spgl")).over_budget == 1
     assert "staying" not in pooled.groups
 

@@ -13,27 +13,13 @@ from typer.testing import CliRunner
 from pacebench.harness.cli import app
 from pacebench.harness.errors import UserError
 from pacebench.harness.overhead import replay
-from pacebench.harness.overhead.cells import BlockRecord, Probe, load_cell, save_cell
+from pacebench.harness.overhead.cells import BlockRecord, load_cell, save_cell
 from pacebench.harness.overhead.findings import Speed
 from pacebench.harness.overhead.instances import replay_streams, synthetic
 from pacebench.harness.overhead.measure import measure
 from pacebench.harness.overhead.quality import staying
 from pacebench.harness.overhead.settings import Settings, make_settings
 from pacebench.harness.overhead.training import measure_training
-
-
-class Counting:
-    """Counts what was done."""
-
-    def __init__(self):
-        self.stages, self.notes = [], []
-
-    def __call__(self, stage, done, total, note):
-        if note:
-            self.notes.append(note)
-        else:
-            self.stages.append((stage, total, done))
-
 
 TINY = Settings(
     curricula=("spgl", "spdl-sqp"), dimensions=(2,), sizes=(16,), instances=4, share=0.002
@@ -44,11 +30,11 @@ def test_a_stored_cell_is_kept_only_for_the_same_settings(tmp_path):
     [stream] = replay_streams(tmp_path, TINY)
     file = tmp_path / "cells" / f"{stream.name}.json.gz"
     cell = load_cell(tmp_path, stream, "one")
-    cell.probes["spgl"] = Probe(seconds=1.0)
+    cell.seconds["spgl"] = 1.0
     cell.blocks[0] = BlockRecord(times={}, load=0.0, steal=0.0)
-    cell.answers[4] = {"spgl": staying(synthetic(2, 16, 0, seed=1, epsilon=0.05))}
+    stay = staying(synthetic(2, 16, 0, seed=1, epsilon=0.05))
     # An answer may be infinitely far off.
-    cell.answers[5] = {"spgl": cell.answers[4]["spgl"].model_copy(update={"value": -math.inf})}
+    cell.answers["spgl"] = (stay, stay.model_copy(update={"value": -math.inf}))
     save_cell(tmp_path, cell)
     first = file.read_bytes()
     save_cell(tmp_path, cell)
@@ -103,36 +89,37 @@ def test_an_update_over_the_limit_is_ended_and_not_tried_at_larger_d(tmp_path):
         curricula=("spgl", "spdl"), dimensions=(20, 50), sizes=(16,), instances=3, limit=0.02
     )
     replay._in_fresh_process(replay.probe_here, tmp_path, settings)
-    small, large = (cell.probes for cell in replay.load_cells(tmp_path, settings))
-    assert small["spdl"] == Probe(over="the limit")
-    assert large["spdl"] == Probe(over="d00020-k0016", attempted=False)
-    assert small["spgl"].seconds < settings.limit
-    assert large["spgl"].seconds is not None
+    small, large = replay.load_cells(tmp_path, settings)
+    assert small.untimed == {"spdl": "over the limit"}
+    assert large.untimed == {"spdl": "not attempted: over the limit at d00020-k0016 already"}
+    assert small.seconds["spgl"] < settings.limit
+    assert set(large.seconds) == {"spgl"}
     assert list((tmp_path / "attempts").iterdir()) == []
 
 
 @pytest.mark.slow
 def test_measuring_is_resumed_and_complete(tmp_path):
-    first, second = Counting(), Counting()
-    found = measure(tmp_path, TINY, first, training=False)
-    assert len(first.notes) == 1 + 10
+    heard: list[str] = []
+    found = measure(tmp_path, TINY, heard.append, training=False)
+    assert len(heard) == 1 + 10
     [cell] = found.cells
-    assert cell.timed["spdl-sqp"].outcome is Speed.SLOWER
-    assert cell.timed["spdl-sqp"].total.instances == 4
-    assert cell.timed["spgl"].quality.updates == 4
-    again = measure(tmp_path, TINY, second, training=False)
-    assert second.notes == []
-    assert again == found
+    assert cell.methods["spdl-sqp"].speed(cell.floor) is Speed.SLOWER
+    assert (cell.instances, cell.blocks) == (4, 10)
+    assert cell.methods["spgl"].quality.updates == 4
+    heard.clear()
+    assert measure(tmp_path, TINY, heard.append, training=False) == found
+    assert heard == []
     # An eleventh block adds to the ten.
-    third = Counting()
     more = TINY.model_copy(update={"blocks": 11})
-    measure(tmp_path, more, third, training=False)
-    assert third.notes == ["block 11"]
+    measure(tmp_path, more, heard.append, training=False)
+    assert heard == ["replay: block 11 of 11"]
     stored = json.loads(gzip.decompress((tmp_path / "cells" / "d00002-k0016.json.gz").read_bytes()))
     assert len(stored["blocks"]) == 11
-    assert len(stored["answers"]) == 4
+    assert len(stored["answers"]["spgl"]) == 4
+    # Ten blocks are asked for again, and the eleventh is kept.
+    assert measure(tmp_path, TINY, heard.append, training=False) == found
     cell = replay.load_cells(tmp_path, TINY)[0]
-    wall, cpu, step = (cell.times("spgl", clock, 11) for clock in ("wall", "cpu", "step"))
+    wall, cpu, step = (cell.times("spgl", clock) for clock in ("wall", "cpu", "step"))
     assert wall.shape == cpu.shape == step.shape == (4, 11)
     assert (step < wall).all()
     # One thread cannot use more processor time than passes, but for the clocks' own cost.
@@ -142,8 +129,8 @@ def test_measuring_is_resumed_and_complete(tmp_path):
 @pytest.mark.slow
 def test_training_is_a_study_that_the_runner_makes(tmp_path):
     settings = TINY.model_copy(update={"training_seeds": 2, "training_steps": 2_048})
-    heard = Counting()
-    found = measure_training(tmp_path, settings, heard)
+    heard: list[str] = []
+    found = measure_training(tmp_path, settings, heard.append)
     assert found.seeds == 2
     assert set(found.methods) == {"spgl", "spdl-sqp"}
     for method in found.methods.values():
@@ -151,7 +138,7 @@ def test_training_is_a_study_that_the_runner_makes(tmp_path):
         assert 0 < method.step.estimate + method.recording.estimate <= method.per_update.estimate
     [folder] = (tmp_path / "training").iterdir()
     assert len(list((folder / "runs").iterdir())) == 4
-    assert measure_training(tmp_path, settings, heard) == found
+    assert measure_training(tmp_path, settings, heard.append) == found
 
 
 @pytest.mark.validation
@@ -160,12 +147,18 @@ def test_self_checks_on_this_machine(tmp_path):
     settings = Settings(
         curricula=("spgl",), dimensions=(1, 2, 3), sizes=(16, 64), blocks=20, share=0.05
     )
-    found = measure(Path(tmp_path), settings, Counting(), training=False)
+    found = measure(Path(tmp_path), settings, print, training=False)
     # Three errors of six would be chance in one run of 450.
-    assert found.twins.false <= 2
+    assert sum(cell.twin.speed() is not Speed.INCONCLUSIVE for cell in found.cells) <= 2
     # A machine too noisy to see 5 % must say so rather than guess.
-    assert all(cell.slowed.outcome is not Speed.FASTER for cell in found.cells)
-    quiet = [cell.slowed for cell in found.cells if cell.floor < 1.03]
-    slower = [slowed for slowed in quiet if slowed.outcome is Speed.SLOWER]
+    assert all(cell.slowed.speed(cell.floor) is not Speed.FASTER for cell in found.cells)
+    quiet = [cell for cell in found.cells if cell.floor < 1.03]
+    slower = [cell.slowed for cell in quiet if cell.slowed.speed(cell.floor) is Speed.SLOWER]
     assert len(slower) >= len(quiet) - 2
     assert sum(slowed.low >= 1.05 * 1.02 for slowed in slower) <= 2
+
+
+def test_a_limit_below_the_reference_is_refused_with_a_sentence(tmp_path):
+    settings = TINY.model_copy(update={"limit": 1e-6, "curricula": ("spgl",)})
+    with pytest.raises(UserError, match="spgl is over the limit in d00002-k0016; raise --limit"):
+        replay.measure_cells(tmp_path, settings, print)

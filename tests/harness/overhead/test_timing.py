@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from pacebench import curricula
 from pacebench.harness.overhead import timing
+from pacebench.harness.overhead.cells import CLOCKS
 from pacebench.harness.overhead.instances import synthetic
 from pacebench.harness.overhead.quality import judge, problem_of, staying
-from pacebench.harness.overhead.timing import Contestant, Replay, passes_for, schedule, time_block
+from pacebench.harness.overhead.timing import Replay, passes_for, schedule, time_block
 from pacebench.harness.overhead.training import CURRICULA
 
 
@@ -42,7 +43,7 @@ READERS = [n for n in curricula.names() if curricula.get(n).reads == {"contexts"
 @pytest.mark.parametrize("name", READERS)
 def test_every_replayed_update_starts_from_the_recorded_state(name):
     instance = synthetic(1, 16, 2, seed=3, epsilon=0.05)
-    replay = Replay(Contestant(name, name), [instance])
+    replay = Replay(name, [instance])
     first, p = replay.solve(0)
     replay.time(0)
     second, q = replay.solve(0)
@@ -68,8 +69,8 @@ def test_slowdown_stretches_the_timed_region_by_its_factor(monkeypatch):
     instance = synthetic(1, 16, 0, seed=3, epsilon=0.05)
     clock = Ticking(10)
     monkeypatch.setattr(timing, "perf_counter_ns", clock)
-    plain = Replay(Contestant("default", "default"), [instance])
-    slowed = Replay(Contestant("slow", "default", slowdown=100.0), [instance])
+    plain = Replay("default", [instance])
+    slowed = Replay("default", [instance], slowdown=100.0)
     assert plain.time(0)[0] == pytest.approx(10e-9)
     # The update takes one tick; waiting ends at the first reading beyond 100 ticks.
     assert 1000e-9 <= slowed.time(0)[0] <= 1030e-9
@@ -77,34 +78,27 @@ def test_slowdown_stretches_the_timed_region_by_its_factor(monkeypatch):
 
 def test_block_times_every_contestant_and_leaves_the_collector_alone():
     instances = [synthetic(2, 16, i, seed=3, epsilon=0.05) for i in (0, 1)]
-    contestants = [
-        Contestant("spgl", "spgl"),
-        Contestant("twin", "spgl"),
-        Contestant("default", "default"),
-    ]
-    replays = {c.label: Replay(c, instances) for c in contestants}
+    contestants = {"spgl": ("spgl", 3), "twin": ("spgl", 3), "default": ("default", 2)}
+    replays = {label: Replay(name, instances, n) for label, (name, n) in contestants.items()}
     assert gc.isenabled()
     frozen = gc.get_freeze_count()
-    found = time_block(replays, {"spgl": 3, "twin": 3, "default": 2}, np.random.default_rng(0))
+    found = time_block(replays, np.random.default_rng(0))
     assert gc.isenabled()
     assert gc.get_freeze_count() == frozen
     assert set(found) == {"spgl", "twin", "default"}
     for times in found.values():
-        assert len(times.wall) == len(times.cpu) == len(times.step) == 2
+        assert all(len(times[clock]) == 2 for clock in CLOCKS)
         # The method's own step is a part of the whole update.
-        assert all(0 < own < whole for own, whole in zip(times.step, times.wall, strict=True))
+        assert all(0 < own < whole for own, whole in zip(times["step"], times["wall"], strict=True))
 
 
 def test_a_warm_pass_begins_with_untimed_updates(monkeypatch):
     instances = [synthetic(1, 16, i, seed=3, epsilon=0.05) for i in (0, 1, 2)]
-    replay = Replay(Contestant("spgl", "spgl"), instances)
-    made = []
-    monkeypatch.setattr(replay, "time", lambda index: made.append(index) or (index, index, index))
-    assert replay.run(warm=True)[:, 0].tolist() == [0, 1, 2]
-    assert made == [0, 1, 2, 0, 1, 2]
-    made.clear()
-    replay.run(warm=False)
-    assert made == [0, 1, 2]
+    for warm, expected in ((3, [0, 1, 2, 0, 1, 2]), (0, [0, 1, 2])):
+        replay, made = Replay("spgl", instances, warm=warm), []
+        monkeypatch.setattr(replay, "time", lambda i, made=made: made.append(i) or (i, i, i))
+        assert replay.run()[:, 0].tolist() == [0, 1, 2]
+        assert made == expected
 
 
 def test_passes_fill_the_share_and_are_at_least_one():
@@ -116,7 +110,7 @@ def test_passes_fill_the_share_and_are_at_least_one():
 @pytest.mark.parametrize("name", curricula.names())
 def test_every_curriculum_is_timed_on_the_same_instances(name):
     instance = synthetic(3, 16, 2, seed=1, epsilon=0.05)
-    replay = Replay(Contestant(name, name), [instance])
+    replay = Replay(name, [instance])
     assert all(seconds > 0 for seconds in replay.time(0))
     record, new = replay.solve(0)
     assert (problem_of(name) is None) == (record.epsilon is None)
