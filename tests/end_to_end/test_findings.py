@@ -1,0 +1,58 @@
+"""What docs/findings.md says of the field is what the committed tables hold."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pacebench.harness import load_results
+
+ROOT = Path(__file__).parents[2]
+FIELD = ROOT / "results/field.only-point-mass-2d-point-mass-2.224e8f"
+TEXT = (ROOT / "docs/findings.md").read_text(encoding="utf-8")
+SECTION = TEXT[TEXT.index("## The field's") : TEXT.index("## The budget ε")]
+
+
+def rows(table: str) -> list[dict[str, str]]:
+    with (FIELD / "report/tables" / f"{table}.csv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_every_weighted_verdict_of_the_field_is_told() -> None:
+    told = [line for line in SECTION.splitlines() if line.startswith("| `")]
+    asked = rows("verdicts")
+    assert len(told) == len(asked) == 4
+    for row in asked:
+        question = f"`{row['method']}` − `{row['control']}`, `{row['setup']}` | {row['runs']} |"
+        (line,) = (x for x in told if question in x)
+        low, high, mean = (float(row[key]) for key in ("low", "high", "difference"))
+        said = f"{mean:.1f} ({low:.1f} to {high:.1f})".replace("-", "−")
+        assert said in line
+        assert row["verdict"] in line
+
+
+@pytest.mark.parametrize("setup", ["point-mass-2d", "point-mass-2"])
+def test_means_of_the_field_are_those_of_the_table(setup: str) -> None:
+    means = {row["method"]: float(row["mean"]) for row in rows(f"results-{setup}")}
+    prose = SECTION[SECTION.index("What follows") :]
+    named = {
+        "point-mass-2d": ("spdl-sqp", "spgl-mixture", "plr-robust", "plr", "default"),
+        "point-mass-2": ("spgl", "currot", "linear", "procurl", "alp-gmm", "goal-gan", "acl"),
+    }
+    for method in named[setup]:
+        assert f"{means[method]:.1f}" in prose, method
+
+
+def test_how_often_both_modes_are_held() -> None:
+    updates = load_results(FIELD).updates
+    updates = updates[updates["setup"] == "point-mass-2d"]
+    for label, runs in (("spgl-mixture", "36 of 40"), ("currot", "27 of 40")):
+        last = updates[updates["label"] == label].sort_values("env_steps").groupby("seed").last()
+        # The modes are at ±3: the mean tells the share of each, where the distance is small.
+        share = (np.stack(last["mean"])[:, 0] / 3 + 1) / 2
+        both = (np.abs(share - 0.5) <= 0.2) & (last["sliced_wasserstein"] <= 0.05)
+        assert runs == f"{both.sum()} of {len(both)}"
+        assert f"{runs} runs of `{label}`" in SECTION or f"{runs} of `{label}`" in SECTION
