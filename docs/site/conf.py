@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 project = "pacebench"
 root_doc = "README"
-include_patterns = ["*.md", "docs/*.md", "docs/*.ipynb"]
+include_patterns = ["*.md", "docs/*.md", "docs/design/*.md", "docs/*.ipynb"]
 # Not looked into: there is much in them, and nothing of ours.
 exclude_patterns = [".*", "build", "results", "tests", "**/__pycache__"]
 source_suffix = {".md": "markdown", ".ipynb": "markdown"}
