@@ -192,4 +192,6 @@ def test_both_modes_of_a_target_are_reached(label: str, both: bool) -> None:
         shares = [float((np.abs(drawn - mode) <= 0.5).all(axis=1).mean()) for mode in modes]
         print(label, shares)
         reached.append(all(abs(share - 0.5) <= 0.2 for share in shares))
-    assert sum(reached) >= 8 if both else not any(reached)
+    # In the 40 runs of the committed study 36 of `spgl-mixture` and 27 of `currot` do; fewer than
+    # four of ten would be chance in one of fifty at the lower of these rates.
+    assert sum(reached) >= 4 if both else not any(reached)
