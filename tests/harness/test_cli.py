@@ -160,7 +160,9 @@ def test_interrupt_leaves_no_traceback() -> None:
     process.send_signal(signal.SIGINT)
     _, stderr = process.communicate(timeout=120)
     assert "Traceback" not in stderr
-    assert process.returncode == 130
+    # With `-m`, CPython ends by the signal itself, which shells show as 130 too, if the signal came
+    # inside exec() of a string (importing a dataclass runs one), although the exception was caught.
+    assert process.returncode in (130, -signal.SIGINT)
 
 
 def test_completion_knows_the_commands() -> None:
