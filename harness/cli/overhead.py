@@ -31,6 +31,7 @@ def overhead(
     from dataclasses import asdict
 
     from pacebench.harness.overhead.compare import compare_runs
+    from pacebench.harness.overhead.findings import load_summary
     from pacebench.harness.overhead.measure import measure
     from pacebench.harness.overhead.settings import make_settings
     from pacebench.harness.report.overhead.claims import all_claims
@@ -38,6 +39,8 @@ def overhead(
 
     names = None if curricula is None else tuple(n.strip() for n in curricula.split(","))
     settings = make_settings(names, quick=quick, blocks=blocks, limit=limit)
+    if compare is not None:
+        load_summary(compare)  # a folder that cannot be compared is refused before the measurement
     progress = console(stderr=True)
     with progress.status("overhead") as status:
         hear = status.update if progress.is_terminal else progress.print

@@ -102,6 +102,7 @@ def test_unknown_command_and_option_exit_with_2() -> None:
         (("check", "no\x1b[2Jne.yaml"), "error: no\\u001b[2Jne.yaml: no such file; "),
         (("run", "quick", "--results", "README.md"), "error: "),
         (("run", "quick", "--memory-limit", "1e400"), "error: --memory-limit inf: is no number"),
+        (("overhead", "--compare", "no/folder"), "error: no/folder/summary.json is missing"),
         (("check", "quick", "--only", "spg"), "error: --only spg: not in the study; did you mean"),
     ],
 )
