@@ -6,7 +6,6 @@ Arrays are (…, runs, tasks) as everywhere.
 from __future__ import annotations
 
 import numpy as np
-from scipy import stats
 from statsmodels.stats.proportion import proportion_confint
 
 from pacebench.harness.errors import UserError
@@ -70,9 +69,3 @@ def wilson(rate: FloatArray, trials: int, level: float) -> tuple[FloatArray, Flo
     low = np.where(rate <= 0, 0.0, np.clip(low, 0.0, 1.0))
     high = np.where(rate >= 1, 1.0, np.clip(high, 0.0, 1.0))
     return low, high
-
-
-def clopper_pearson(successes: int, trials: int, level: float) -> tuple[float, float]:
-    """Returns the exact interval of a binomial proportion."""
-    interval = stats.binomtest(successes, trials).proportion_ci(level, method="exact")
-    return float(interval.low), float(interval.high)
