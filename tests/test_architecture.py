@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,17 @@ def test_every_name_on_the_path_is_used_further_up() -> None:
             if earlier != file
         ]
         assert any(name in t and any(p in t for p in places) for t in above), (file, name)
+
+
+def test_the_picture_of_the_rooms_is_what_is_checked() -> None:
+    text = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    drawn = [
+        re.findall(r"\w+", line[: line.rindex("│")]) for line in re.findall("^│.*", text, re.M)
+    ]
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    around, inside, _ = (contract.get("layers", []) for contract in contracts["contracts"])
+    layers = [*inside, *(layer.replace("pacebench.", "") for layer in around[1:])]
+    assert drawn == [layer.split(" | ") for layer in layers]
 
 
 def test_an_upward_import_breaks_a_contract(tmp_path: Path) -> None:

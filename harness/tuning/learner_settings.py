@@ -68,13 +68,17 @@ GRIDS: dict[str, dict[str, Any]] = {
             "n_steps": [64, 128, 256, 512, 1024],
             "learning_rate": [3e-5, 1e-4, 3e-4, 1e-3, 3e-3],
             "gae_lambda": [0.9, 0.95, 0.98, 0.99],
-            "log_std_init": [-2.0, -1.0, 0.0, 1.0],
+            "log_std_init": [-2.0, -1.0, 0.0, 1.0, 2.0],
+            "n_epochs": [3, 5, 10, 20],
+            "net_arch": [[32, 32], [64, 64], [128, 128], [256, 256]],
         },
         "start": {
             "n_steps": 128,
             "learning_rate": 3e-4,
             "gae_lambda": 0.98,
             "log_std_init": 0.0,
+            "n_epochs": 10,
+            "net_arch": [64, 64],
         },
     },
     "ball-catching": {
@@ -209,8 +213,11 @@ def select(setup: str, seeds: int, root: int, out: Path) -> None:
     record = json.loads(begun.read_text()) if begun.exists() else record
     if {key: record.get(key) for key in asked} != asked:
         record = {**asked, "tried": []}
-    # A grid may be widened in mid-search or after it: candidates tried so far stay true.
+    # A grid may be widened in mid-search or after it, by further parameters too: candidates tried so
+    # far had those of the start.
     record["grid"] = declared["grid"]
+    for candidate in record["tried"]:
+        candidate["varied"] = {**declared["start"], **candidate["varied"]}
     runs = [RunSeed(root=root, role=StudyRole.TUNE, index=i) for i in range(seeds)]
 
     def score_of(place: Place) -> float:
