@@ -53,7 +53,12 @@ format: setup ## Format the code and fix what can be fixed mechanically
 validate: setup ## Run the full-size self-validation (long)
 	PACEBENCH_HYPOTHESIS=thorough $(BIN)/pytest -n $(WORKERS) --dist worksteal -m "validation or not validation" --durations 30
 
-benchmark: setup ## Measure everything that is claimed about speed; writes docs/performance.md
+# The PPO in JAX that ours is measured against is installed for that alone.
+$(VENV)/.peer: $(VENV)/.complete
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[peer]'
+	touch $@
+
+benchmark: $(VENV)/.peer ## Measure everything that is claimed about speed; writes docs/performance.md
 	$(BIN)/python -m benchmarks
 
 # The site's tools are installed when it is built, and by nothing else.
