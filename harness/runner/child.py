@@ -26,7 +26,7 @@ _JOB: TypeAdapter[Attempt | Call] = TypeAdapter(Attempt | Call)
 
 def main(results: int) -> None:
     """Does one job after another, until the runner closes our standard input."""
-    _die_with_parent()
+    die_with_parent(signal.SIGKILL)
     _offer_to_the_kernel()
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
@@ -78,11 +78,13 @@ def _offer_to_the_kernel() -> None:
         Path("/proc/self/oom_score_adj").write_text("500")
 
 
-def _die_with_parent() -> None:
-    # Code that holds the interpreter's lock would keep `_read_jobs` from noticing that the
-    # runner is gone; Linux can tell.
+def die_with_parent(how: signal.Signals) -> None:
+    """Asks Linux for a signal when the process that started this one is gone.
+
+    Code that holds the interpreter's lock would keep `_read_jobs` from noticing.
+    """
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(1, how)
 
 
 if __name__ == "__main__":

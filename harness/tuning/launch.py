@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pacebench.harness.errors import UserError
 from pacebench.harness.runner.estimate import available_workers
+from pacebench.harness.runner.interrupt import Interrupt
 from pacebench.harness.runner.launch import RunOptions
 from pacebench.harness.store.ledger import Ledger
 from pacebench.harness.store.provenance import provenance
@@ -95,26 +96,23 @@ def tune(
     ledger.append("tune", searches=len(found), storage="journal" if storage is None else "url")
     count = min(options.workers or available_workers(), len(found))
     processes = workers.start(study, folder, storage, options, count)
-    stopped = False
-    try:
+    interrupt, passed_on = Interrupt(), 0
+    with interrupt.listening():
         while any(process.is_alive() for process in processes):
+            # The first request stops workers at their next checkpoint, the second at once.
+            if passed_on < interrupt.asked + interrupt.at_once:
+                passed_on += 1
+                for process in processes:
+                    process.terminate()
             tell([_progress(search, opened) for search in found])
             time.sleep(_POLL)
-    except KeyboardInterrupt:
-        # The signal went to the whole group: the workers stop at their next checkpoint.
-        stopped = True
-        with contextlib.suppress(KeyboardInterrupt):
-            for process in processes:
-                process.join()
     for process in processes:
-        if process.is_alive():
-            process.kill()
         process.join()
     tell([_progress(search, opened) for search in found])
     records = [search.record() for search in found]
     done = tuple(record for record in records if record is not None)
     if len(done) < len(found):
-        if stopped or any(process.exitcode == workers.STOPPED for process in processes):
+        if interrupt.asked or any(process.exitcode == workers.STOPPED for process in processes):
             raise StoppedError
         raise UserError("Tuning did not come to its end; what is above says why. Tune again.")
     kept = study.tuning.model_dump(include={"sampler", "pruner", "seeds_per_trial", "replicates"})

@@ -213,7 +213,7 @@ def select(setup: str, seeds: int, root: int, out: Path) -> None:
     record = json.loads(begun.read_text()) if begun.exists() else record
     if {key: record.get(key) for key in asked} != asked:
         record = {**asked, "tried": []}
-    # A grid may be widened in mid-search or after it, by further parameters too: candidates tried so
+    # A grid may be widened in mid-search or after it, by further parameters too: what was tried so
     # far had those of the start.
     record["grid"] = declared["grid"]
     for candidate in record["tried"]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import os
+import signal
 import sys
 import time
 from dataclasses import replace
@@ -11,6 +13,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pacebench.harness.runner.child import die_with_parent
 from pacebench.harness.runner.display import Display
 from pacebench.harness.runner.launch import RunOptions
 from pacebench.harness.runner.leases import LeaseLostError, Leases
@@ -49,6 +52,10 @@ def start(
 
 def _main(study: Study, root: Path, url: str | None, options: RunOptions) -> None:
     """Works, and turns what stops it into an exit code; mistakes are told on standard error."""
+    # Signals come from `tune`, which passes each on once, and not from the terminal as well.
+    os.setsid()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    die_with_parent(signal.SIGTERM)
     try:
         with kept_workers():
             work(study, root, url, options)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import statistics
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from pacebench import envs
@@ -52,6 +56,23 @@ def test_same_seed_same_trials_and_a_tuned_study_that_runs(tmp_path: Path) -> No
     made = report(tmp_path / "a" / "results" / "tiny.tuned")
     assert made.view.tuning == first.record, "the report finds the record beside the results"
     assert (made.folder / "tables" / "tuning-choice.csv").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 130), (signal.SIGKILL, -9)])
+def test_no_search_outlives_its_command(tmp_path: Path, number: int, code: int) -> None:
+    _, file = load(tmp_path, plan(curricula=["linear"]) | {"budget": 400_000_000})
+    command = [sys.executable, "-m", "pacebench.harness", "tune", str(file), "--workers", "1"]
+    process = subprocess.Popen(command, cwd=tmp_path, start_new_session=True)
+    started = psutil.Process(process.pid)
+    while not list(tmp_path.glob("results/tiny/tuning/*/leases/*")):
+        assert process.poll() is None
+        time.sleep(0.1)
+    family = started.children(recursive=True)
+    assert len(family) >= 2, "the search, and what trains for it"
+    process.send_signal(number)  # to it alone, as a batch system does
+    assert process.wait(120) == code
+    assert psutil.wait_procs(family, timeout=60)[1] == []
 
 
 @pytest.mark.slow
