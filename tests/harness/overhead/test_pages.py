@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from pacebench.harness.errors import UserError
-from pacebench.harness.overhead.compare import compare_runs
-from pacebench.harness.overhead.findings import load_summary, write_summary
+from pacebench.harness.overhead.findings import SUMMARY, load_summary
+from pacebench.harness.overhead.ratios import compare_runs
 from pacebench.harness.overhead.summary import summarise
-from pacebench.harness.overhead.training import summarise_training
 from pacebench.harness.report.overhead.claims import headline_cells
 from pacebench.harness.report.overhead.page import write_pages
 from tests.harness.overhead.simulated import SETTINGS, SimulatedRuns, simulated_cells
@@ -24,8 +23,8 @@ from tests.harness.overhead.test_analysis import MACHINE
 def folder(tmp_path_factory):
     out = tmp_path_factory.mktemp("overhead")
     cells = simulated_cells(np.random.default_rng(0))
-    trained = summarise_training(SimulatedRuns({"spgl": (0.01, 10.0), "spdl": (8.0, 10.0)}))
-    write_summary(out, summarise(cells, trained, SETTINGS, MACHINE))
+    trained = SimulatedRuns({"spgl": (0.01, 10.0), "spdl": (8.0, 10.0)})
+    summarise(cells, trained, SETTINGS, MACHINE).write(out / SUMMARY)
     write_pages(out, load_summary(out))
     return out
 
@@ -75,7 +74,7 @@ def test_a_folder_without_findings_is_refused(tmp_path):
 
 def other_run(tmp_path, seed, change=1.0):
     cells = simulated_cells(np.random.default_rng(seed), slower=change)
-    write_summary(tmp_path, summarise(cells, None, SETTINGS, MACHINE))
+    summarise(cells, None, SETTINGS, MACHINE).write(tmp_path / SUMMARY)
     return tmp_path
 
 
@@ -99,6 +98,6 @@ def test_a_small_change_of_speed_is_a_disagreement_because_runs_are_paired(folde
 def test_other_instances_are_not_compared(folder, tmp_path):
     summary = load_summary(folder)
     others = tuple(cell.model_copy(update={"stream": "another"}) for cell in summary.cells)
-    write_summary(tmp_path, summary.model_copy(update={"cells": others}))
+    summary.model_copy(update={"cells": others}).write(tmp_path / SUMMARY)
     with pytest.raises(UserError, match="same instances"):
         compare_runs(tmp_path, folder)
