@@ -52,11 +52,7 @@ class StoredRecord(BaseModel):
 
     @classmethod
     def read(cls, path: Path, remedy: str) -> Self:
-        """Returns what a file holds.
-
-        Raises:
-            UserError: It is missing, or holds no such record; it names the remedy.
-        """
+        """Returns what a file holds; a `UserError` names the remedy if that is no such record."""
         try:
             data = path.read_bytes()
             return cls.model_validate_json(gzip.decompress(data) if path.suffix == ".gz" else data)
@@ -189,8 +185,8 @@ class TrainingFinding(StoredRecord):
 
     share: Annotated[MeanInterval, Shown("share of training", "%")]
     per_update: Annotated[MeanInterval, Shown("per update", "s")]
-    step: Annotated[MeanInterval, Shown("of that own step", "s")]
-    recording: Annotated[MeanInterval, Shown("of that recording", "s")]
+    step: Annotated[MeanInterval, Shown("own step", "s")]
+    recording: Annotated[MeanInterval, Shown("recording", "s")]
     per_1000_steps: Annotated[MeanInterval, Shown("per 1000 steps", "s")]
     seconds: Annotated[MeanInterval, Shown("training time", "s")]
     ratio: Annotated[MeanInterval, Shown("training time × spgl", "×")]

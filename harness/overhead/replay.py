@@ -65,10 +65,8 @@ def _in_fresh_process(
 ) -> None:
     """Calls `function(folder, settings, **arguments)` in a worker process of the runner.
 
-    It has one thread and half of the machine's memory, and nothing of our state to measure too.
-
-    Raises:
-        UserError: It did not return.
+    It has one thread and half of the machine's memory, and nothing of our state to measure too. A
+    `UserError` tells that it did not return.
     """
     arguments |= {"folder": str(folder), "settings": settings.model_dump(mode="json")}
     call = Call(

@@ -51,9 +51,9 @@ class Settings(Frozen):
         The number of blocks and the grid are left out: more of either adds to what is there. The
         source is in, because another implementation has another speed.
         """
-        own = {"curricula": list(self.curricula), "sources": sources(), "design": DESIGN}
-        keep = ("limit", "instances", "share", "epsilon", "seed")
-        return digest(own | {key: getattr(self, key) for key in keep})
+        keep = {"curricula", "limit", "instances", "share", "epsilon", "seed"}
+        own = self.model_dump(mode="json", include=keep)
+        return digest(own | {"sources": sources(), "design": DESIGN})
 
     def order(self, *key: int) -> np.random.Generator:
         """Returns the generator of one randomised order; streams of instances use other keys."""

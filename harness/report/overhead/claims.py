@@ -61,7 +61,7 @@ def _check_claims(summary: OverheadSummary) -> Iterator[Claim]:
     said = (
         f"The same curriculum under two names: {false} of {len(cells)} intervals exclude 1, {end}."
     )
-    yield _checked(p >= 0.05, "A/A", said, f"5 % expected, p = {p:.2f}; {floor}")
+    yield _checked(p >= 0.05, "A/A", said, f"5 % expected, p = {p:.2g}; {floor}")
     slowed = sum(cell.slowed.speed(cell.floor) == "slower" for cell in cells)
     found = slowed > len(cells) / 2
     end = "" if found else ": differences of that size were not seen here"

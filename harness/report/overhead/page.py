@@ -17,6 +17,7 @@ from pacebench.harness.report.overhead.claims import all_claims, headline_cells
 from pacebench.harness.report.overhead.tables import by_cell, by_method, duration, percent
 from pacebench.harness.report.palette import Style, looks
 from pacebench.harness.report.render import write
+from pacebench.harness.report.tables import count
 from pacebench.harness.store.provenance import code_words, hardware_words, version_words
 
 # Above this the machine was too noisy for small effects, and the page says so.
@@ -134,12 +135,13 @@ def document(summary: OverheadSummary, look: Mapping[str, Style]) -> doc.Documen
     training = []
     if (trained := summary.training) is not None:
         title = "Share of training time, score per second"
-        table = by_method("training", title, _TRAINING.format(**dict(trained)), trained.methods)
+        about = dict(trained) | {"env_steps": count(trained.env_steps)}
+        table = by_method("training", title, _TRAINING.format(**about), trained.methods)
         training.append(doc.Section("training", "In a training run", [table]))
-    busy = f"{min(loads):.2g} to {max(loads):.2g} over the cells; at most {percent(stolen)} stolen"
+    load = f"{min(loads):.2g} to {max(loads):.2g} over the cells; at most {percent(stolen)} stolen"
     machine = [
         ("processor", hardware_words(made)),
-        ("load", busy),
+        ("load", load),
         ("versions", version_words(made)),
         ("revision", code_words(made)),
     ]

@@ -13,16 +13,16 @@ from pacebench.harness.report.tables import Column, Table, count, fixed, interva
 
 def duration(seconds: float) -> str:
     """Returns a time with two or three significant digits and its unit."""
-    unit, size = next((u for u in (("s", 1.0), ("ms", 1e-3)) if seconds >= u[1]), ("µs", 1e-6))
-    value = seconds / size
-    return f"{value:.0f} {unit}" if value >= 99.5 else f"{value:.2g} {unit}"
+    seconds, units = float(f"{seconds:.3g}"), {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
+    unit = next((u for u in units if seconds >= units[u]), "µs")
+    return f"{number(2)(seconds / units[unit])} {unit}"
 
 
 def factor(value: float) -> str:
     """Returns a ratio: three digits near one, whole numbers where it is large."""
     if value >= 99.5:
         return count(float(f"{value:.3g}"))
-    return f"{value:.3g}" if value >= 9.95 else f"{value:.2f}"
+    return f"{value:.1f}" if value >= 9.95 else f"{value:.2f}"
 
 
 def percent(value: float) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from pacebench.harness.overhead.cells import BlockRecord, CellRecord, replay_streams
@@ -172,7 +173,9 @@ def test_verdicts_change_with_the_findings(found):
         (duration(1.5), "1.5 s"),
         (duration(0.0123), "12 ms"),
         (duration(2.5e-4), "250 µs"),
-        (duration(3e-8), "0.03 µs"),
+        (duration(3e-8), "0.030 µs"),
+        (duration(9.996e-4), "1.0 ms"),
+        (factor(20.0), "20.0"),
         (factor(1.0449), "1.04"),
         (factor(23.46), "23.5"),
         (factor(12345.0), "12\u202f300"),
@@ -207,6 +210,14 @@ def test_a_costly_curriculum_scores_less_per_second_than_per_step():
     assert spdl.step.estimate == pytest.approx(3.2)
     assert spdl.recording.estimate == pytest.approx(0.8)
     assert spdl.rejected == 10
+
+
+def test_runs_that_are_no_longer_asked_for_are_left_out():
+    runs = SimulatedRuns({"spgl": (0.01, 10.0), "spdl": (8.0, 10.0)})
+    found = summarise_training(runs, ["spgl", "spdl"])
+    retired = runs.runs.assign(run_id="old", current=False, env_steps=500)
+    runs.runs = pd.concat([retired, runs.runs])
+    assert summarise_training(runs, ["spgl", "spdl"]) == found
 
 
 def test_one_seed_gives_no_interval():

@@ -63,6 +63,11 @@ def test_tables_follow_the_fields_of_findings(folder):
     assert float(found["spgl-shared"]["total_same_low"]) == shared.total.same_instances.low
     assert float(found["spgl-shared"]["cpu"]) == shared.cpu.estimate
     assert found["spgl-shared"]["outcome"] == "slower"
+    # What a curriculum costs in training, per update and per 1 000 environment steps.
+    trained = list(csv.DictReader((folder / "tables" / "training.csv").open(encoding="utf-8")))
+    assert [row["method"] for row in trained] == ["spgl", "spdl"]
+    assert [float(row["per_update"]) for row in trained] == pytest.approx([0.005, 4.0])
+    assert [float(row["per_1000_steps"]) for row in trained] == pytest.approx([0.01, 8.0])
     # The reference is not compared with itself.
     assert found["spgl"]["ratio"] == found["spgl"]["total_low"] == found["spgl"]["outcome"] == ""
 
