@@ -101,7 +101,7 @@ def time_figure(summary: OverheadSummary, look: Mapping[str, Style]) -> PanelPlo
         "the others in grey, so that a distance between lines is a ratio. Dashed: the fit "
         "t₀ + c·dᵅ·Kᵝ over the whole grid, if there is one.",
         across,
-        replace(up, names=tuple(duration(tick).replace(" ", "") for tick in up.ticks)),
+        replace(up, names=tuple(duration(x).replace(".0", "").replace(" ", "") for x in up.ticks)),
         panels,
         rules=((limit, f"limit {duration(limit)}"),),
         compared=True,

@@ -13,9 +13,10 @@ from pacebench.harness.report.tables import Column, Table, count, fixed, interva
 
 def duration(seconds: float) -> str:
     """Returns a time with two or three significant digits and its unit."""
-    seconds, units = float(f"{seconds:.3g}"), {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
-    unit = next((u for u in units if seconds >= units[u]), "µs")
-    return f"{number(2)(seconds / units[unit])} {unit}"
+    sizes = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
+    unit = next((unit for unit, size in sizes.items() if seconds >= 0.9995 * size), "µs")
+    value = seconds / sizes[unit]
+    return f"{number(2)(value if value >= 99.5 else float(f'{value:.2g}'))} {unit}"
 
 
 def factor(value: float) -> str:
