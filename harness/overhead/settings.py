@@ -31,7 +31,7 @@ class Settings(Frozen):
     dimensions: tuple[int, ...] = (1, 2, 3, 5, 10, 20, 50, 100, 1_000, 10_000)
     sizes: tuple[int, ...] = (16, 64, 256, 1_024)
     curricula: tuple[str, ...]  # registered names, all timed in every cell
-    # Instances of a synthetic cell, all replayed by every block; recorded streams have twice as many.
+    # Instances of a synthetic cell, replayed by every block; a recorded stream has twice as many.
     instances: int = Field(default=10, ge=3)
     # Replicates; each is a fresh process that goes through all cells.
     blocks: int = Field(default=10, ge=10)
