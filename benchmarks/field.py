@@ -25,7 +25,7 @@ import numpy as np  # noqa: E402
 from benchmarks.table import MISSED, row  # noqa: E402
 from pacebench import curricula  # noqa: E402
 from pacebench.harness.learners import base  # noqa: E402
-from pacebench.harness.overhead.training import overhead_study  # noqa: E402
+from pacebench.harness.overhead.measure import overhead_study  # noqa: E402
 from pacebench.harness.study.expand import expand  # noqa: E402
 from pacebench.harness.training import train  # noqa: E402
 

@@ -31,7 +31,7 @@ from torch.distributions import MultivariateNormal, kl_divergence  # noqa: E402
 from pacebench.curricula import spdl as module  # noqa: E402
 from pacebench.curricula.base import Curriculum, Proposal  # noqa: E402
 from pacebench.curricula.cholesky_problem import Array, CholeskyProblem  # noqa: E402
-from pacebench.harness.overhead.instances import Instance, synthetic  # noqa: E402
+from pacebench.harness.overhead.cells import Instance, synthetic  # noqa: E402
 
 
 def _differentiated(function: Callable[[Any, torch.Tensor], torch.Tensor]) -> Any:

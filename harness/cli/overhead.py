@@ -30,9 +30,9 @@ def overhead(
     """
     from dataclasses import asdict
 
-    from pacebench.harness.overhead.compare import compare_runs
     from pacebench.harness.overhead.findings import load_summary
     from pacebench.harness.overhead.measure import measure
+    from pacebench.harness.overhead.ratios import compare_runs
     from pacebench.harness.overhead.settings import make_settings
     from pacebench.harness.report.overhead.claims import all_claims
     from pacebench.harness.report.overhead.page import write_pages

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import gzip
 import math
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer
 
 from pacebench.harness.errors import UserError
 from pacebench.harness.overhead.settings import REFERENCE, Settings
-from pacebench.harness.store.files import write_atomic
+from pacebench.harness.store.files import make_folder, write_atomic
 
 SUMMARY = "summary.json"
+# The clock of whole updates that verdicts go by.
+MainClock = Literal["wall", "cpu"]
+# What a ratio of times shows.
+Speed = Literal["slower", "faster", "inconclusive"]
 
 
 def _six_digits(value: float) -> float | None:
@@ -35,17 +39,26 @@ class Shown(NamedTuple):
 
 
 class StoredRecord(BaseModel):
-    """A record of a measurement."""
+    """A record of a measurement; its file is JSON, compressed where the name ends in `.gz`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True)
 
+    def write(self, path: Path) -> None:
+        """Writes the file; the same record is the same bytes."""
+        packed = path.suffix == ".gz"
+        data = self.model_dump_json(indent=None if packed else 1).encode()
+        data = gzip.compress(data, mtime=0) if packed else data + b"\n"
+        write_atomic(make_folder(path.parent) / path.name, data, durable=False)
 
-class Speed(StrEnum):
-    """What a ratio of times shows."""
-
-    SLOWER = "slower"
-    FASTER = "faster"
-    INCONCLUSIVE = "inconclusive"
+    @classmethod
+    def read(cls, path: Path, remedy: str) -> Self:
+        """Returns what a file holds; a `UserError` names the remedy if that is no such record."""
+        try:
+            data = path.read_bytes()
+            return cls.model_validate_json(gzip.decompress(data) if path.suffix == ".gz" else data)
+        except (OSError, EOFError, ValueError):
+            said = f"{path} is missing, or not of this version; {remedy}."
+            raise UserError(said) from None
 
 
 class MeanInterval(StoredRecord):
@@ -56,17 +69,13 @@ class MeanInterval(StoredRecord):
     high: Number
 
     def speed(self, floor: float = 1.0) -> Speed:
-        """Returns what it shows as a ratio of times.
-
-        Slower or faster only if the interval excludes 1 and the estimate is beyond the noise floor,
-        a factor ≥ 1.
-        """
+        """Returns what it shows as a ratio of times; `floor` is the noise floor, a factor ≥ 1."""
         if abs(math.log(self.estimate)) > math.log(floor):
             if self.low > 1.0:
-                return Speed.SLOWER
+                return "slower"
             if self.high < 1.0:
-                return Speed.FASTER
-        return Speed.INCONCLUSIVE
+                return "faster"
+        return "inconclusive"
 
 
 class Bounds(NamedTuple):
@@ -126,7 +135,7 @@ class MethodFinding(StoredRecord):
     def speed(self, floor: float) -> Speed:
         """Returns slower or faster where the ratio per update and that of totals both say so."""
         each, total = self.ratio.speed(floor), self.total.speed(floor)
-        return each if each is total else Speed.INCONCLUSIVE
+        return each if each == total else "inconclusive"
 
 
 class CellFinding(StoredRecord):
@@ -158,8 +167,7 @@ class ScalingFinding(StoredRecord):
     """How one curriculum's time t₀ + c·dᵅ·Kᵝ grows on the grid's instances, timed again."""
 
     alpha: Annotated[MeanInterval, Shown("exponent of d", ".2")]
-    # None where the grid does not tell.
-    beta: Annotated[MeanInterval | None, Shown("exponent of K", ".2")] = None
+    beta: Annotated[MeanInterval, Shown("exponent of K", ".2")]
     fixed: Annotated[Number, Shown("fixed cost t₀", "s")]  # median over blocks
     cells: Annotated[int, Shown("cells")]
     working: Annotated[int, Shown("of them dominated by work")]
@@ -177,8 +185,8 @@ class TrainingFinding(StoredRecord):
 
     share: Annotated[MeanInterval, Shown("share of training", "%")]
     per_update: Annotated[MeanInterval, Shown("per update", "s")]
-    step: Annotated[MeanInterval, Shown("of that own step", "s")]
-    recording: Annotated[MeanInterval, Shown("of that recording", "s")]
+    step: Annotated[MeanInterval, Shown("own step", "s")]
+    recording: Annotated[MeanInterval, Shown("recording", "s")]
     per_1000_steps: Annotated[MeanInterval, Shown("per 1000 steps", "s")]
     seconds: Annotated[MeanInterval, Shown("training time", "s")]
     ratio: Annotated[MeanInterval, Shown("training time × spgl", "×")]
@@ -202,7 +210,7 @@ class OverheadSummary(StoredRecord):
 
     settings: Settings
     machine: dict[str, Any]  # versions, revision and hardware, as a manifest has them
-    clock: Literal["wall", "cpu"]  # the clock that verdicts go by
+    clock: MainClock
     wall_over_cpu: Number  # the ratio of the clocks that decided on it
     cells: tuple[CellFinding, ...]  # recorded streams first, then the grid
     scaling: dict[str, ScalingFinding]  # by curriculum, where exponents can be told
@@ -220,22 +228,6 @@ class OverheadSummary(StoredRecord):
         return float(np.median([cell.floor for cell in self.cells]))
 
 
-def write_summary(folder: Path, found: OverheadSummary) -> None:
-    """Writes `summary.json`, six digits a number."""
-    text = found.model_dump_json(indent=1, exclude_none=True)
-    write_atomic(folder / SUMMARY, (text + "\n").encode())
-
-
-def load_summary(path: Path | str) -> OverheadSummary:
-    """Returns the findings of a results folder.
-
-    Raises:
-        UserError: There are none.
-    """
-    file = Path(path) / SUMMARY
-    try:
-        return OverheadSummary.model_validate_json(file.read_bytes())
-    except (OSError, ValueError):
-        raise UserError(
-            f"{file} is missing, or not of this version; run `pacebench overhead --out {path}`."
-        ) from None
+def load_summary(folder: Path) -> OverheadSummary:
+    """Returns the findings of a results folder."""
+    return OverheadSummary.read(folder / SUMMARY, f"run `pacebench overhead --out {folder}`")

@@ -11,17 +11,15 @@ judged in the problem it sets out to solve, against the best feasible answer of 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic import ConfigDict
 
 from pacebench import curricula
-from pacebench.harness.overhead.findings import QualityFinding, StoredRecord
-from pacebench.harness.overhead.instances import Instance
+from pacebench.harness.overhead.cells import Answer, Instance
+from pacebench.harness.overhead.findings import QualityFinding
 
 # A solver's own tolerances are no violation: a thousandth of the budget, or of the values' spread.
 TOLERANCE = 1e-3
@@ -32,21 +30,6 @@ PROBLEMS = {"forward": ("kl_forward", "kl_new_old"), "reverse": ("kl_reverse", "
 STAYING = "staying"
 
 
-class Answer(StoredRecord):
-    """What one method made of one instance."""
-
-    # An answer may be infinitely far off.
-    model_config = ConfigDict(ser_json_inf_nan="constants")
-
-    accepted: bool = True  # False where the method rejected its own solution and stayed
-    iterations: int = 0  # of its numerical solver
-    kl_forward: float  # KL(ψ‖p')
-    kl_reverse: float  # KL(p'‖ψ)
-    kl_new_old: float  # KL(p'‖p) / ε, SPGL's trust region
-    kl_old_new: float  # KL(p‖p') / ε, SPDL's trust region
-    value: float  # the importance-weighted value minus V₋, in standard deviations of the values
-
-
 def problem_of(name: str) -> str | None:
     """Returns which problem a curriculum sets out to solve, None for one without a budget ε."""
     capabilities = curricula.get(name).capabilities
@@ -55,12 +38,16 @@ def problem_of(name: str) -> str | None:
     return "reverse" if capabilities.trust_region == "reverse" else "forward"
 
 
-def judge(instance: Instance, record: curricula.UpdateRecord | None, new: Any) -> Answer:
+def judge(instance: Instance, new: Any, record: curricula.UpdateRecord | None = None) -> Answer:
     """Measures an answer by exact formulas, none of which is the method's own."""
     old, target = instance.current, instance.target
     if isinstance(new, curricula.Mixture):
         # The target has one component, and so has every answer.
         (new,) = new.components
+    given = np.asarray(instance.values)
+    with np.errstate(over="ignore"):
+        weights = np.exp(new.log_prob(instance.contexts) - old.log_prob(instance.contexts))
+        margin = np.mean(weights * given) - instance.threshold
     said = {} if record is None else {"accepted": record.accepted, "iterations": record.iterations}
     return Answer(
         **said,
@@ -68,87 +55,62 @@ def judge(instance: Instance, record: curricula.UpdateRecord | None, new: Any) -
         kl_reverse=new.kl(target),
         kl_new_old=new.kl(old) / instance.epsilon,
         kl_old_new=old.kl(new) / instance.epsilon,
-        value=weighted_margin(instance, new),
+        value=margin / (given.std() or 1.0),
     )
-
-
-def staying(instance: Instance) -> Answer:
-    """Returns the answer that changes nothing, against which progress is counted."""
-    return judge(instance, None, instance.current)
-
-
-def weighted_margin(instance: Instance, new: Any) -> float:
-    """Returns (mean of w V) − V₋ in standard deviations of V, with w = p'(c)/p(c)."""
-    logs = new.log_prob(instance.contexts) - instance.current.log_prob(instance.contexts)
-    given = np.asarray(instance.values)
-    with np.errstate(over="ignore"):
-        weighted = float(np.mean(np.exp(logs) * given))
-    return (weighted - instance.threshold) / (float(given.std()) or 1.0)
-
-
-def judge_answers(answers: Mapping[str, Answer], problem: str) -> pd.DataFrame:
-    """Judges the answers to one instance, that of staying among them, in one problem.
-
-    Returns:
-        One row per answer: `converging` where V₋ is reached at the start, the `budget` as a share
-        of ε, `over` and `short` where a constraint is broken beyond tolerance, and the optimality
-        `gap`: 0 is the best feasible answer, 1 is staying. An infeasible answer may have a negative
-        gap, which is what breaking a constraint buys; one above 1 is worse than doing nothing.
-        Where not even the best gets anywhere, there is no scale and gaps are NaN.
-    """
-    objective, budget = PROBLEMS[problem]
-    table = pd.DataFrame([dict(answer) for answer in answers.values()], index=list(answers))
-    converging = answers[STAYING].value >= 0.0
-    score = table[objective] if converging else -table["value"]
-    judged = table.assign(
-        problem=problem,
-        converging=converging,
-        budget=table[budget],
-        over=~(table[budget] <= 1.0 + TOLERANCE),
-        short=converging & ~(table["value"] >= -TOLERANCE),
-    )
-    start = score[STAYING]
-    # Staying is feasible itself, so there is always a best answer.
-    best = min(score[~(judged["over"] | judged["short"])], default=start)
-    room = start - best
-    scale = room if room > 1e-9 * max(1.0, abs(start)) else math.nan
-    return judged.assign(gap=(score - best) / scale)
 
 
 def judge_all(cells: Mapping[str, Mapping[str, Sequence[Answer]]]) -> pd.DataFrame:
-    """Returns every answer of every self-paced method, judged in its own problem.
+    """Judges the answers by cell and method, one per instance and staying among them.
 
-    They come by cell and method, one per instance; the rows are those of `judge_answers` with the
-    columns `cell` and `method`.
+    Returns:
+        One row per answer and problem: `converging` where V₋ is reached at the start, the `budget`
+        as a share of ε, `over` and `short` where a constraint is broken beyond tolerance, and the
+        optimality `gap`: 0 is the best feasible answer, 1 is staying, negative what breaking a
+        constraint buys. Where not even the best gets anywhere, there is no scale and gaps are NaN.
     """
-    rows = [
-        judge_answers(dict(zip(answers, found, strict=True)), problem).assign(cell=cell)
-        for cell, answers in cells.items()
-        for found in zip(*answers.values(), strict=True)
-        for problem in PROBLEMS
-    ]
-    table = pd.concat(rows).rename_axis("method").reset_index()
-    own = table["method"].map(lambda name: None if name == STAYING else problem_of(name))
-    return table[table["problem"] == own]
+    answers = pd.DataFrame(
+        {"cell": cell, "instance": i, "method": method, **dict(answer)}
+        for cell, methods in cells.items()
+        for method, found in methods.items()
+        for i, answer in enumerate(found)
+    )
+    table = pd.concat(
+        answers.assign(problem=problem, objective=answers[objective], budget=answers[budget])
+        for problem, (objective, budget) in PROBLEMS.items()
+    )
+    where = ["cell", "instance", "problem"]
+    stay = table[table["method"] == STAYING].set_index(where)[["objective", "value"]]
+    table = table.join(stay, on=where, rsuffix="_staying").reset_index(drop=True)
+    converging = table["value_staying"] >= 0.0
+    score = table["objective"].where(converging, -table["value"])
+    start = table["objective_staying"].where(converging, -table["value_staying"])
+    over = ~(table["budget"] <= 1.0 + TOLERANCE)
+    short = converging & ~(table["value"] >= -TOLERANCE)
+    # Staying is feasible itself, so there is always a best answer.
+    best = table.assign(score=score.mask(over | short)).groupby(where)["score"].transform("min")
+    room = (start - best).where(lambda room: room > 1e-9 * start.abs().clip(lower=1.0))
+    return table.assign(converging=converging, over=over, short=short, gap=(score - best) / room)
 
 
-def pool_quality(judged: pd.DataFrame) -> QualityFinding | None:
-    """Returns the quality of one method over several instances; None where there are none."""
-    if judged.empty:
+def pool_quality(judged: pd.DataFrame, method: str) -> QualityFinding | None:
+    """Returns the quality of a method's answers in its own problem; None where there are none."""
+    problem = problem_of(method)
+    mine = judged[(judged["method"] == method) & (judged["problem"] == problem)]
+    if problem is None or mine.empty:
         return None
-    converging = judged[judged["converging"]]
+    converging = mine[mine["converging"]]
     return QualityFinding(
-        problem=judged["problem"].iloc[0],
-        updates=len(judged),
-        gap_median=judged["gap"].median(),
-        gap_worst=judged["gap"].max(),
-        budget_median=judged["budget"].median(),
-        budget_worst=judged["budget"].max(),
-        over_budget=judged["over"].sum(),
-        short=judged["short"].sum(),
-        infeasible=(judged["over"] | judged["short"]).sum(),
+        problem=problem,
+        updates=len(mine),
+        gap_median=mine["gap"].median(),
+        gap_worst=mine["gap"].max(),
+        budget_median=mine["budget"].median(),
+        budget_worst=mine["budget"].max(),
+        over_budget=mine["over"].sum(),
+        short=mine["short"].sum(),
+        infeasible=(mine["over"] | mine["short"]).sum(),
         converging=len(converging),
         value_worst=converging["value"].min(),
-        rejected=(~judged["accepted"]).sum(),
-        iterations=judged["iterations"].mean(),
+        rejected=(~mine["accepted"]).sum(),
+        iterations=mine["iterations"].mean(),
     )

@@ -7,7 +7,6 @@ cells alike. The processes are the runner's workers; they leave what they find i
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
@@ -18,27 +17,22 @@ from typing import Any
 import psutil
 
 from pacebench.harness.errors import UserError
-from pacebench.harness.overhead.cells import BlockRecord, CellRecord, load_cells, save_cell
-from pacebench.harness.overhead.instances import Instance
-from pacebench.harness.overhead.quality import STAYING, judge, problem_of, staying
+from pacebench.harness.overhead.cells import BlockRecord, CellRecord, Instance, load_cells
+from pacebench.harness.overhead.quality import STAYING, judge, problem_of
 from pacebench.harness.overhead.settings import REFERENCE, SLOWED, TWIN, Settings
-from pacebench.harness.overhead.timing import Replay, passes_for, time_block
+from pacebench.harness.overhead.timing import Replay, time_block
 from pacebench.harness.runner.attempt import Call, Ending, Limits
 from pacebench.harness.runner.process import complete
 from pacebench.harness.store.files import describe
 
 _PROBED = 3
 OVER, MEMORY = "over the limit", "out of memory"
-# Seconds below which an update is over before caches are warm; such ones begin every pass with
-# untimed updates. Every curriculum makes some when a block begins, one if it takes long anyway.
-QUICK, WARM, _WARM_UP = 0.01, 3, 2
-# Building a curriculum is not timed, and may take this long.
-_BUILDING_SECONDS = 0.5
+# Building curricula is not timed, and may take this long.
+_BUILDING_SECONDS = 1.5
 # No limit on the methods, which are probed first: a guard against hanging for ever.
 _HANGING_SECONDS = 7200.0
 
-# Hears what is begun.
-Hear = Callable[[str], None]
+Hear = Callable[[str], None]  # is told what is begun
 
 
 def measure_cells(folder: Path, settings: Settings, hear: Hear) -> list[CellRecord]:
@@ -48,7 +42,7 @@ def measure_cells(folder: Path, settings: Settings, hear: Hear) -> list[CellReco
         UserError: The reference cannot be timed in some cell, or a measuring process failed.
     """
     cells, numbers = load_cells(folder, settings), range(settings.blocks)
-    if not all(cell.probed for cell in cells):
+    if not all(cell.seconds or cell.untimed for cell in cells):
         hear("probe: which curricula keep within the limit")
         _in_fresh_process(probe_here, folder, settings)
         cells = load_cells(folder, settings)
@@ -71,16 +65,14 @@ def _in_fresh_process(
 ) -> None:
     """Calls `function(folder, settings, **arguments)` in a worker process of the runner.
 
-    It has one thread and half of the machine's memory, and nothing of our state to measure too.
-
-    Raises:
-        UserError: It did not return.
+    It has one thread and half of the machine's memory, and nothing of our state to measure too. A
+    `UserError` tells that it did not return.
     """
-    given = {"folder": str(folder), "settings": settings.model_dump(mode="json"), **arguments}
+    arguments |= {"folder": str(folder), "settings": settings.model_dump(mode="json")}
     call = Call(
         root=str(folder),
         function=f"{function.__module__}:{function.__name__}",
-        arguments=given,
+        arguments=arguments,
         limits=Limits(memory=psutil.virtual_memory().total // 2, seconds=_HANGING_SECONDS),
     )
     outcome = complete(call)
@@ -113,14 +105,14 @@ def probe_here(folder: str, settings: Mapping[str, Any]) -> None:
     stopped: dict[tuple[str, int], str] = {}
     for cell in sorted(cells, key=lambda c: (c.stream.d * c.stream.size, c.stream.d)):
         size = cell.stream.size
-        if not cell.probed:
+        if not (cell.seconds or cell.untimed):
             instances = [cell.stream.build(i) for i in cell.stream.indices[:_PROBED]]
             for name in given.curricula:
                 if (name, size) in stopped:
                     cell.untimed[name] = f"not attempted: {stopped[name, size]} already"
                 else:
                     _probe(name, cell, instances, given.limit)
-            save_cell(Path(folder), cell)
+            cell.write(cell.stream.path)
         for name, why in cell.untimed.items():
             if why in (OVER, MEMORY):
                 stopped[name, size] = f"{why} at {cell.stream.name}"
@@ -128,32 +120,24 @@ def probe_here(folder: str, settings: Mapping[str, Any]) -> None:
 
 def _probe(name: str, cell: CellRecord, instances: Sequence[Instance], limit: float) -> None:
     """Notes the mean time of a few updates, or why there is none; interrupts what takes longer."""
-    allowed, total = len(instances) * limit, 0.0
-    for instance in instances:
-        # Processor time: on a busy machine, waiting for one's turn is not the method's doing. Under
-        # such a timer Linux reads `process_time` by the tick only; `thread_time` stays exact.
-        left = allowed - total + _BUILDING_SECONDS
-        signal.setitimer(signal.ITIMER_PROF, left)
-        try:
-            curriculum = instance.make(name)
-            given = instance.given(curriculum)
-            started = thread_time()
-            curriculum.update(*given)
-            total += thread_time() - started
-        except OutOfTimeError:
-            total = math.inf
-        except MemoryError:
-            cell.untimed[name] = MEMORY
-            return
-        except Exception as error:  # noqa: BLE001 - an outside curriculum may raise anything
-            cell.untimed[name] = describe(error)
-            return
-        finally:
-            signal.setitimer(signal.ITIMER_PROF, 0)
-        if total > allowed:
-            cell.untimed[name] = OVER
-            return
-    cell.seconds[name] = total / len(instances)
+    # Processor time: on a busy machine, waiting for one's turn is not the method's doing. Under
+    # such a timer Linux reads `process_time` by the tick only; `thread_time` stays exact.
+    signal.setitimer(signal.ITIMER_PROF, len(instances) * limit + _BUILDING_SECONDS)
+    try:
+        replay = Replay(name, instances)
+        started = thread_time()
+        for i in range(len(instances)):
+            replay.solve(i)
+        seconds = (thread_time() - started) / len(instances)
+        if seconds > limit:
+            raise OutOfTimeError
+        cell.seconds[name] = seconds
+    except OutOfTimeError:
+        cell.untimed[name] = OVER
+    except Exception as error:  # noqa: BLE001 - an outside curriculum may raise anything
+        cell.untimed[name] = MEMORY if isinstance(error, MemoryError) else describe(error)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 def measure_here(folder: str, settings: Mapping[str, Any], number: int) -> None:
@@ -166,7 +150,7 @@ def measure_here(folder: str, settings: Mapping[str, Any], number: int) -> None:
     for i in given.order(number).permutation(len(cells)):
         if number not in cells[i].blocks:
             measure_block(cells[i], number, given)
-            save_cell(Path(folder), cells[i])
+            cells[i].write(cells[i].stream.path)
 
 
 def measure_block(cell: CellRecord, number: int, settings: Settings) -> None:
@@ -174,24 +158,21 @@ def measure_block(cell: CellRecord, number: int, settings: Settings) -> None:
     stream, judged = cell.stream, not cell.answers
     instances = [stream.build(i) for i in stream.indices]
     if judged:
-        cell.answers[STAYING] = tuple(staying(instance) for instance in instances)
-    contestants = [(name, name, 1.0) for name in cell.seconds]
-    contestants += [(TWIN, REFERENCE, 1.0), (SLOWED, REFERENCE, 1.05)]
+        cell.answers[STAYING] = tuple(judge(x, x.current) for x in instances)
+    contestants = {name: name for name in cell.seconds} | {TWIN: REFERENCE, SLOWED: REFERENCE}
     replays: dict[str, Replay] = {}
-    for label, name, slowdown in contestants:
-        guess, warmed = cell.seconds[name], 0
-        passes = passes_for(guess, len(instances), settings.share)
+    for label, name in contestants.items():
+        slowdown = 1.05 if label == SLOWED else 1.0
         try:
-            replay = Replay(name, instances, passes, WARM if guess < QUICK else 0, slowdown)
+            replay = Replay(name, instances, cell.seconds[name], settings.share, slowdown)
             if judged and label == name and problem_of(name) is not None:
                 solved = [judge(x, *replay.solve(i)) for i, x in enumerate(instances)]
-                cell.answers[name], warmed = tuple(solved), len(solved)
-            for i in range(warmed, _WARM_UP if guess < QUICK else 1):
-                replay.solve(i)
+                cell.answers[name] = tuple(solved)
+            else:
+                replay.solve(0)
+            replays[label] = replay
         except Exception as error:  # noqa: BLE001 - an outside curriculum may raise anything
             cell.untimed[name] = describe(error)
-            continue
-        replays[label] = replay
     for name in cell.untimed:
         cell.seconds.pop(name, None)
     load = psutil.getloadavg()[0]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from pacebench import curricula
 from pacebench.harness.store.provenance import sources
 from pacebench.harness.study.specs import Frozen, digest
 
-MINIMUM_BLOCKS = 10
 REFERENCE = "spgl"
 # The reference under other names: the A/A of every cell, and a slowdown that must be found.
 TWIN, SLOWED = "spgl (twin)", "spgl + 5 %"
@@ -28,16 +27,14 @@ _QUICK = {
 class Settings(Frozen):
     """The settings of a measurement; whatever changes a measured number is in here."""
 
-    # The context dimensions d of the synthetic grid.
+    # The synthetic grid: context dimensions d, and numbers K of contexts per update.
     dimensions: tuple[int, ...] = (1, 2, 3, 5, 10, 20, 50, 100, 1_000, 10_000)
-    # The numbers K of contexts per update of the synthetic grid.
     sizes: tuple[int, ...] = (16, 64, 256, 1_024)
     curricula: tuple[str, ...]  # registered names, all timed in every cell
-    # Problem instances of a synthetic cell; a recorded stream has twice as many. Every block
-    # replays all of them.
+    # Instances of a synthetic cell, replayed by every block; a recorded stream has twice as many.
     instances: int = Field(default=10, ge=3)
     # Replicates; each is a fresh process that goes through all cells.
-    blocks: int = Field(default=MINIMUM_BLOCKS, ge=MINIMUM_BLOCKS)
+    blocks: int = Field(default=10, ge=10)
     # Seconds of processor time that an update may take on average; what takes longer is not timed.
     limit: float = Field(default=2.0, gt=0)
     # Seconds that a quick curriculum is timed for in either half of a block.
@@ -47,20 +44,15 @@ class Settings(Frozen):
     training_seeds: int = Field(default=10, ge=2)  # instrumented training runs per curriculum
     training_steps: int = Field(default=40_960, ge=1)  # environment steps of each
 
-    @field_validator("curricula")
-    @classmethod
-    def _with_reference(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        return names if REFERENCE in names else (REFERENCE, *names)
-
     def cell_digest(self) -> str:
         """Returns what a stored block must agree with to be kept.
 
         The number of blocks and the grid are left out: more of either adds to what is there. The
         source is in, because another implementation has another speed.
         """
-        own = {"curricula": list(self.curricula), "sources": sources(), "design": DESIGN}
-        keep = ("limit", "instances", "share", "epsilon", "seed")
-        return digest(own | {key: getattr(self, key) for key in keep})
+        keep = {"curricula", "limit", "instances", "share", "epsilon", "seed"}
+        own = self.model_dump(mode="json", include=keep)
+        return digest(own | {"sources": sources(), "design": DESIGN})
 
     def order(self, *key: int) -> np.random.Generator:
         """Returns the generator of one randomised order; streams of instances use other keys."""
@@ -68,13 +60,13 @@ class Settings(Frozen):
 
 
 def make_settings(names: tuple[str, ...] | None, *, quick: bool, **given: object) -> Settings:
-    """Returns the settings of the command: of all curricula unless some are named.
+    """Returns the settings of the command: of all curricula, or of some and the reference.
 
-    `quick` asks for a small grid and short training runs, for a look within minutes; further
-    settings that are None keep their default.
+    `quick` asks for a small grid and short training runs; what is None keeps its default.
     """
     names = tuple(curricula.names()) if names is None else names
     for name in names:
         curricula.get(name)
+    names = names if REFERENCE in names else (REFERENCE, *names)
     asked = {name: value for name, value in given.items() if value is not None}
     return Settings.model_validate({"curricula": names, **(_QUICK if quick else {}), **asked})

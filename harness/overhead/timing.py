@@ -17,47 +17,49 @@ from typing import Any
 import numpy as np
 
 from pacebench import curricula
-from pacebench.harness.overhead.cells import CLOCKS, BlockTimes
-from pacebench.harness.overhead.instances import Floats, Instance
+from pacebench.harness.overhead.cells import CLOCKS, BlockTimes, Floats, Instance
 
 MAXIMUM_PASSES = 100
+# Quicker updates are over before caches are warm, and every pass of them begins with some that are
+# not timed: what ran before has filled the caches with its own, and a quick update would be charged
+# for that, so that its time would depend on the company it is measured in.
+QUICK, WARM = 0.01, 3
 
 
 class Replay:
-    """One curriculum, ready to make the update of each instance again and again.
+    """One curriculum, by its registered name, ready to make each instance's update again and again.
 
-    Args:
-        name: Its registered name.
-        instances: The updates that it makes.
-        passes: How many passes it makes in either half of a block.
-        warm: How many untimed updates a pass begins with. What ran before has filled the caches
-            with its own, and a quick update would be charged for that, the more the fewer instances
-            a pass has; its time would depend on the company it is measured in.
-        slowdown: Every update is stretched to this multiple of its time by busy waiting; 1.05
-            serves to see whether 5 % would be found.
+    In either half of a block it makes as many passes as fit into `share` seconds if an update takes
+    `seconds`, at least one. Every update is stretched to `slowdown` times its time by busy waiting;
+    1.05 serves to see whether 5 % would be found.
     """
 
     def __init__(
         self,
         name: str,
         instances: Sequence[Instance],
-        passes: int = 1,
-        warm: int = 0,
+        seconds: float = QUICK,
+        share: float = 0.0,
         slowdown: float = 1.0,
     ) -> None:
-        self.passes, self._warm, self._slowdown = passes, warm, slowdown
+        wanted = round(share / (seconds * len(instances)))
+        self.passes = min(max(wanted, 1), MAXIMUM_PASSES)
+        self._warm, self._slowdown = WARM if seconds < QUICK else 0, slowdown
         self._cases = []
         for instance in instances:
-            curriculum = instance.make(name)
-            given = instance.given(curriculum)
+            curriculum, contexts, values = instance.make(name), instance.contexts, instance.values
+            given: tuple[Any, ...] = contexts, values
+            if not curriculum.reads <= {"contexts", "values"}:
+                # What else is read is made up from the values.
+                given = (curricula.Episodes.standing_in(contexts, values, curriculum.reads),)
             self._cases.append((curriculum, curriculum.state_dict(), given))
 
-    def solve(self, index: int) -> tuple[curricula.UpdateRecord, Any]:
-        """Makes one untimed update; returns its record and the distribution it led to."""
+    def solve(self, index: int) -> tuple[Any, curricula.UpdateRecord]:
+        """Makes one untimed update; returns the distribution it led to, and its record."""
         curriculum, state, given = self._cases[index]
         curriculum.load_state_dict(state)
         record = curriculum.update(*given)
-        return record, curriculum.distribution
+        return curriculum.distribution, record
 
     def time(self, index: int) -> tuple[float, float, float]:
         """Makes one update; returns its seconds of wall and CPU time, and those of its own step."""
@@ -80,34 +82,23 @@ class Replay:
     def run(self) -> Floats:
         """Makes one pass; returns the seconds by all clocks, (instances, 3)."""
         count = len(self._cases)
-        for n in range(self._warm):
-            self.time((n - self._warm) % count)
-        return np.array([self.time(i) for i in range(count)])
+        return np.array([self.time(i % count) for i in range(-self._warm, count)])[self._warm :]
 
 
 def schedule(passes: Mapping[str, int], rng: np.random.Generator) -> list[list[str]]:
-    """Returns the labels round by round: every label its number of passes, spread evenly.
-
-    The second half of the rounds is the first half backwards.
-    """
-    rounds = max(passes.values(), default=0)
-
-    def dealt(done: int, count: int) -> int:
-        # Half a share ahead, so that the only pass of a slow curriculum falls into the middle.
-        return (2 * done * count + rounds) // (2 * rounds)
-
-    half: list[list[str]] = []
-    for r in range(rounds):
-        due = [label for label, count in passes.items() if dealt(r + 1, count) > dealt(r, count)]
-        half.append([due[i] for i in rng.permutation(len(due))])
-    return [*half, *([*reversed(labels)] for labels in reversed(half))]
+    """Returns the labels by round: each its number of passes, spread evenly, then all backwards."""
+    rounds = max(passes.values())
+    due: list[list[str]] = [[] for _ in range(rounds)]
+    for label, count in passes.items():
+        for n in range(count):
+            # In the middle of its part, so that the only pass of a slow curriculum falls there.
+            due[(2 * n + 1) * rounds // (2 * count)].append(label)
+    half = [rng.permutation(labels).tolist() for labels in due]
+    return [*half, *(labels[::-1] for labels in half[::-1])]
 
 
 def time_block(replays: Mapping[str, Replay], rng: np.random.Generator) -> dict[str, BlockTimes]:
-    """Times every contestant of one block, warmed up already, in the present process.
-
-    Each makes its passes in either half, in an order that `rng` decides.
-    """
+    """Times every contestant of one block, warmed up already, in an order that `rng` decides."""
     taken: dict[str, list[Floats]] = {label: [] for label in replays}
     # Garbage is collected between rounds: a collection of *other* objects would hit whichever
     # curriculum is running. What libraries made while they were imported is set aside.
@@ -129,9 +120,3 @@ def time_block(replays: Mapping[str, Replay], rng: np.random.Generator) -> dict[
         digits = [tuple(float(f"{seconds:.5g}") for seconds in clock) for clock in middle]
         times[label] = dict(zip(CLOCKS, digits, strict=True))
     return times
-
-
-def passes_for(seconds_per_update: float, instances: int, share: float) -> int:
-    """Returns how many passes a curriculum makes in either half to use its share of seconds."""
-    wanted = share / max(seconds_per_update * instances, 1e-9)
-    return int(np.clip(round(wanted), 1, MAXIMUM_PASSES))

@@ -15,12 +15,12 @@ from pacebench.harness.analysis.freeze import analysis_code
 from pacebench.harness.analysis.history import REPORT_EVENT
 from pacebench.harness.analysis.scores import UNRESOLVED, broken_cells
 from pacebench.harness.errors import UserError
+from pacebench.harness.report import render
 from pacebench.harness.report.data import ReportData
 from pacebench.harness.report.document import Document
 from pacebench.harness.report.gather import gather
 from pacebench.harness.report.paper import write_paper
 from pacebench.harness.report.plain import SUMMARY, embedded, summary
-from pacebench.harness.report.render import markdown, page
 from pacebench.harness.report.sections.order import document
 from pacebench.harness.store.files import StorageError, make_folder, storage, write_atomic
 from pacebench.harness.store.ledger import Ledger
@@ -128,16 +128,9 @@ def write(made: Document, data: ReportData, folder: Path) -> None:
     with storage(folder), TemporaryDirectory(prefix=f"{mine}{os.getpid()}-", dir=folder) as name:
         new = Path(name)
         _remove_leftovers(folder, mine, new)
-        for kind in ("tables", "figures", "paper"):
-            (new / kind).mkdir()
-        for table in made.tables():
-            table.write(new / "tables")
-        for figure in made.figures():
-            figure.write(new / "figures")
-        write_paper(made, new / "paper")
-        write_atomic(new / "report.md", markdown(made).encode())
+        render.write(made, data.styles, new, embedded(data))
+        write_paper(made, make_folder(new / "paper"))
         write_atomic(new / SUMMARY, summary(made, data).encode())
-        write_atomic(new / "index.html", page(made, data.styles, embedded(data)).encode())
         # All of it is there, so an interruption leaves the old report or the new one.
         for part in ("tables", "figures", "paper", "report.md", SUMMARY, "index.html"):
             if os.path.lexists(folder / part):

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
@@ -16,6 +17,20 @@ from pacebench.harness.report.answer import Grid
 from pacebench.harness.report.figure import Figure, part
 from pacebench.harness.report.palette import DARK_PAGE, Style
 from pacebench.harness.report.tables import Table, escape_markdown
+from pacebench.harness.store.files import make_folder, write_atomic
+
+
+def write(
+    document: doc.Document, styles: Mapping[str, Style], folder: Path, data: str = ""
+) -> None:
+    """Writes tables, figures, Markdown and page into a folder; `data` as `page` takes it."""
+    tables, figures = make_folder(folder / "tables"), make_folder(folder / "figures")
+    for table in document.tables():
+        table.write(tables)
+    for figure in document.figures():
+        figure.write(figures)
+    write_atomic(folder / "report.md", markdown(document).encode())
+    write_atomic(folder / "index.html", page(document, styles, data).encode())
 
 
 def page(document: doc.Document, styles: Mapping[str, Style], data: str = "") -> str:

@@ -225,8 +225,8 @@ def span(show: Show) -> Show:
 
     def both(ends: Any) -> str:
         low, high = (show(end) for end in ends)
-        if low == high and ends[0] != ends[1]:
-            # An interval has a width, however few decimals its column has.
+        if low == high and ends[0] != ends[1] and low[-1].isdigit():
+            # An interval has a width, however few decimals its column has; not without its unit.
             places = 2 - math.floor(math.log10(abs(ends[1] - ends[0])))
             low, high = (fixed(max(0, places))(end) for end in ends)
         return f"{low} to {high}"

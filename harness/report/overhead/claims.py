@@ -8,21 +8,21 @@ from collections.abc import Iterator
 from scipy import stats
 
 from pacebench.harness.overhead import findings
-from pacebench.harness.overhead.findings import CellFinding, OverheadSummary, Ratio, Speed
+from pacebench.harness.overhead.findings import CellFinding, OverheadSummary, Ratio
 from pacebench.harness.overhead.settings import REFERENCE
 from pacebench.harness.report.document import Claim
-from pacebench.harness.report.overhead.tables import duration, factor, percent, with_interval
-from pacebench.harness.report.tables import count
+from pacebench.harness.report.overhead.tables import duration, factor, percent
+from pacebench.harness.report.tables import Show, count
 
 # What the exponents of a closed form that does O(K d) work may be, measured on a real machine.
 LINEAR = 1.1
 
 GOOD, BAD, NEUTRAL, OPEN = "better", "worse", "equivalent", "inconclusive"
-TONES = {Speed.SLOWER: BAD, Speed.FASTER: GOOD, Speed.INCONCLUSIVE: OPEN}
+_TONES = {"slower": BAD, "faster": GOOD, "inconclusive": OPEN}
 _SAID = {
-    Speed.SLOWER: "is slower than {}, by a factor of",
-    Speed.FASTER: "is faster than {}, with a ratio of times of",
-    Speed.INCONCLUSIVE: "cannot be told apart from {}; their ratio is",
+    "slower": f"is slower than {REFERENCE}, by a factor of",
+    "faster": f"is faster than {REFERENCE}, with a ratio of times of",
+    "inconclusive": f"cannot be told apart from {REFERENCE}; their ratio is",
 }
 
 
@@ -37,12 +37,9 @@ def all_claims(summary: OverheadSummary) -> Iterator[Claim]:
         yield Claim(OPEN, "clock", said, "both are in the tables")
     for cell in headline_cells(summary):
         yield from _ratio_claims(cell)
-        if cell.solver is not None:
-            yield _solver_claim(cell, cell.solver, cell.methods["spdl-sqp"].ratio)
     for name in (REFERENCE, "spgl-shared"):
-        fit = summary.scaling.get(name)
-        if fit is not None and fit.beta is not None:
-            yield _scaling_claim(name, fit, fit.beta)
+        if (fit := summary.scaling.get(name)) is not None:
+            yield _scaling_claim(name, fit)
     for name, found in summary.quality.items():
         yield _quality_claim(name, found)
     if summary.training is not None:
@@ -52,86 +49,86 @@ def all_claims(summary: OverheadSummary) -> Iterator[Claim]:
 def headline_cells(summary: OverheadSummary) -> list[CellFinding]:
     """Returns the recorded streams, or the synthetic cell most like them where there is none."""
     recorded = [cell for cell in summary.cells if cell.kind == "recorded"]
-
-    def distance(cell: CellFinding) -> tuple[float, float]:
-        return abs(math.log(cell.d / 3)), abs(math.log(cell.size / 16))
-
-    return recorded or [min(summary.cells, key=distance)]
+    return recorded or [min(summary.cells, key=lambda cell: (abs(cell.d - 3), abs(cell.size - 16)))]
 
 
 def _check_claims(summary: OverheadSummary) -> Iterator[Claim]:
     """Says whether the measurement sees a difference, and none where there is none."""
     cells, floor = summary.cells, f"median noise floor {percent(summary.median_floor - 1)}"
-    false = sum(cell.twin.speed() is not Speed.INCONCLUSIVE for cell in cells)
+    false = sum(cell.twin.speed() != "inconclusive" for cell in cells)
     p = float(stats.binomtest(false, len(cells), 0.05, alternative="greater").pvalue)
-    chance = p >= 0.05
-    yield Claim(
-        NEUTRAL if chance else BAD,
-        f"{'✓' if chance else '✗'} A/A",
-        f"The same curriculum under two names: {false} of {len(cells)} intervals exclude 1, "
-        + ("no more than chance gives." if chance else "more than chance gives: read with care."),
-        f"5 % expected, p = {p:.2f}; {floor}",
+    end = "no more than chance gives" if p >= 0.05 else "more than chance gives: read with care"
+    said = (
+        f"The same curriculum under two names: {false} of {len(cells)} intervals exclude 1, {end}."
     )
-    slowed = sum(cell.slowed.speed(cell.floor) is Speed.SLOWER for cell in cells)
+    yield _checked(p >= 0.05, "A/A", said, f"5 % expected, p = {p:.2g}; {floor}")
+    slowed = sum(cell.slowed.speed(cell.floor) == "slower" for cell in cells)
     found = slowed > len(cells) / 2
-    yield Claim(
-        NEUTRAL if found else BAD,
-        f"{'✓' if found else '✗'} 5 %",
-        f"An injected slowdown of 5 % is found in {slowed} of {len(cells)} cells"
-        + ("." if found else ": differences of that size were not seen here."),
-        floor,
-    )
+    end = "" if found else ": differences of that size were not seen here"
+    said = f"An injected slowdown of 5 % is found in {slowed} of {len(cells)} cells{end}."
+    yield _checked(found, "5 %", said, floor)
+
+
+def _checked(passed: bool, name: str, said: str, strength: str) -> Claim:
+    tone, sign = (NEUTRAL, "✓") if passed else (BAD, "✗")
+    return Claim(tone, f"{sign} {name}", said, strength)
 
 
 def _ratio_claims(cell: CellFinding) -> Iterator[Claim]:
     """Compares every self-paced curriculum with the closed form on one stream."""
+    stream = "the synthetic stream"
+    if cell.kind == "recorded":
+        stream = f"the stream recorded on {cell.name.removeprefix('recorded-')}"
+    where = f"On {stream} (d = {cell.d}, K = {cell.size}),"
     reference = duration(cell.methods[REFERENCE].time.estimate)
     for name, found in cell.rivals.items():
         if found.quality is None:
             continue
-        speed, same = found.speed(cell.floor), (found.total, found.ratio)
+        speed, again = found.speed(cell.floor), (found.total, found.ratio)
         yield Claim(
-            TONES[speed],
-            speed.value,
-            f"On {_stream_name(cell)}, {name} {_SAID[speed].format(REFERENCE)} "
-            f"{_both(found.total, found.ratio)} (the methods' own steps alone: "
-            f"{_both(found.step_total, found.step_ratio)}); {duration(found.time.estimate)} "
-            f"against {reference} per update.",
+            _TONES[speed],
+            speed,
+            f"{where} {name} {_SAID[speed]} {_both(found.total, found.ratio)} (the methods' own "
+            f"steps alone: {_both(found.step_total, found.step_ratio)}); "
+            f"{duration(found.time.estimate)} against {reference} per update.",
             f"intervals for other instances, from {cell.instances}; {cell.blocks} blocks, noise "
             f"floor {percent(cell.floor - 1)}; for these instances timed again "
-            + " and ".join(" to ".join(map(factor, ratio.same_instances)) for ratio in same),
+            + " and ".join(" to ".join(map(factor, ratio.same_instances)) for ratio in again),
         )
-
-
-def _both(total: Ratio, each: Ratio) -> str:
-    mean = f"{with_interval(each)} in the geometric mean over updates"
-    return f"{with_interval(total)} in total and {mean}"
-
-
-def _solver_claim(cell: CellFinding, solver: Ratio, closed: Ratio) -> Claim:
-    """Says which part of the ratio to the published solver a better solver gives already."""
+    if (solver := cell.solver) is None:
+        return
+    closed = cell.methods["spdl-sqp"].ratio
     whole = math.log(solver.estimate * closed.estimate)
     share = math.log(solver.estimate) / whole if whole else 0.0
-    return Claim(
+    yield Claim(
         NEUTRAL,
         "where from",
-        f"On {_stream_name(cell)}, a better solver of SPDL's own problem already gives a factor "
-        f"{with_interval(solver)} per update; the closed form gives a further "
-        f"{with_interval(closed)}, and part of that is its smaller family of distributions.",
+        f"{where} a better solver of SPDL's own problem already gives a factor "
+        f"{_with_interval(solver)} per update; the closed form gives a further "
+        f"{_with_interval(closed)}, and part of that is its smaller family of distributions.",
         f"the solver is {percent(share)} of the way on a logarithmic scale; published solver means "
         "trust-constr with the published settings and analytic gradients",
     )
 
 
-def _scaling_claim(name: str, fit: findings.ScalingFinding, beta: findings.MeanInterval) -> Claim:
+def _with_interval(found: findings.MeanInterval, show: Show = factor) -> str:
+    return f"{show(found.estimate)} ({show(found.low)} to {show(found.high)})"
+
+
+def _both(total: Ratio, each: Ratio) -> str:
+    mean = f"{_with_interval(each)} in the geometric mean over updates"
+    return f"{_with_interval(total)} in total and {mean}"
+
+
+def _scaling_claim(name: str, fit: findings.ScalingFinding) -> Claim:
     """Says how a closed form grows, and whether that is linear."""
-    linear = fit.alpha.estimate <= LINEAR and beta.estimate <= LINEAR
-    of_d, of_k = (with_interval(exponent, "{:.2f}".format) for exponent in (fit.alpha, beta))
+    linear = max(fit.alpha.estimate, fit.beta.estimate) <= LINEAR
+    of_d, of_k = (_with_interval(exponent, "{:.2f}".format) for exponent in (fit.alpha, fit.beta))
+    end = "" if linear else f", which is more than the {LINEAR} that linear work allows"
     return Claim(
         GOOD if linear else BAD,
         "scaling",
-        f"{name} grows as d^{of_d} and K^{of_k} beyond a fixed cost of {duration(fit.fixed)}"
-        + ("." if linear else f", which is more than the {LINEAR} that linear work allows."),
+        f"{name} grows as d^{of_d} and K^{of_k} beyond a fixed cost of {duration(fit.fixed)}{end}.",
         f"t = t₀ + c·dᵅ·Kᵝ over {fit.cells} cells, K·d = {count(fit.range[0])} to "
         f"{count(fit.range[1])}; work dominates in {fit.working} of them; largest misfit "
         f"{percent(math.expm1(fit.misfit))}",
@@ -140,22 +137,19 @@ def _scaling_claim(name: str, fit: findings.ScalingFinding, beta: findings.MeanI
 
 def _quality_claim(name: str, found: findings.QualityFinding) -> Claim:
     """Says which answers are wrong, however fast."""
-    faults = []
-    if found.over_budget:
-        faults.append(
-            f"exceeds its KL budget in {found.over_budget} of {found.updates} updates, by up to "
-            f"{factor(found.budget_worst)} ε"
-        )
-    if found.short:
-        faults.append(f"falls short of V₋ in {found.short} of {found.converging} convergence steps")
-    if found.rejected:
-        faults.append(f"rejects {found.rejected} of {found.updates} updates")
-    kept = f"keeps its constraints in all {found.updates} updates"
+    of, over = f"of {found.updates} updates", f"by up to {factor(found.budget_worst)} ε"
+    short = f"falls short of V₋ in {found.short} of {found.converging} convergence steps"
+    faults = {
+        f"exceeds its KL budget in {found.over_budget} {of}, {over}": found.over_budget,
+        short: found.short,
+        f"rejects {found.rejected} {of}": found.rejected,
+    }
+    said = "; ".join(fault for fault, times in faults.items() if times)
     gap = "none measurable" if math.isnan(found.gap_median) else percent(found.gap_median)
     return Claim(
-        BAD if faults else GOOD,
+        BAD if said else GOOD,
         "quality",
-        f"{name} {'; '.join(faults) or kept}.",
+        f"{name} {said or f'keeps its constraints in all {found.updates} updates'}.",
         f"median optimality gap {gap} (0 % is the best feasible answer of any method, 100 % is "
         f"not moving), in the {found.problem}-KL problem",
     )
@@ -164,22 +158,13 @@ def _quality_claim(name: str, found: findings.QualityFinding) -> Claim:
 def _training_claims(training: findings.TrainingSummary) -> Iterator[Claim]:
     """Says what the curriculum costs in a whole training run, and what a second buys."""
     methods = training.methods.items()
-    where = f"{training.setup}, {count(training.env_steps)} steps"
+    where = f"({training.setup}, {count(training.env_steps)} steps)"
     strength = f"{training.seeds} seeds, one run at a time, evaluation not counted"
-    shares = "; ".join(f"{name} {with_interval(found.share, percent)}" for name, found in methods)
-    said = f"The curriculum's share of training time ({where}): {shares}."
+    shares = "; ".join(f"{name} {_with_interval(found.share, percent)}" for name, found in methods)
+    said = f"The curriculum's share of training time {where}: {shares}."
     yield Claim(NEUTRAL, "share", said, strength)
     for name, found in methods:
-        if (speed := found.ratio.speed()) is not Speed.INCONCLUSIVE:
-            said = (
-                f"Training with {name} takes {with_interval(found.ratio)} times as long as with "
-                f"{REFERENCE} ({where})."
-            )
-            yield Claim(TONES[speed], speed.value, said, strength)
-
-
-def _stream_name(cell: CellFinding) -> str:
-    size = f"d = {cell.d}, K = {cell.size}"
-    if cell.kind == "recorded":
-        return f"the stream recorded on {cell.name.removeprefix('recorded-')} ({size})"
-    return f"the synthetic stream ({size})"
+        if (speed := found.ratio.speed()) != "inconclusive":
+            longer = f"takes {_with_interval(found.ratio)} times as long as with {REFERENCE}"
+            said = f"Training with {name} {longer} {where}."
+            yield Claim(_TONES[speed], speed, said, strength)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,17 +9,16 @@ from pathlib import Path
 import numpy as np
 
 from pacebench.harness.overhead.findings import OverheadSummary
-from pacebench.harness.overhead.scaling import predict
+from pacebench.harness.overhead.summary import predict
 from pacebench.harness.report import document as doc
-from pacebench.harness.report.figure import Figure
 from pacebench.harness.report.figures.axis import Axis
 from pacebench.harness.report.figures.panels import Line, Panel, PanelPlot
 from pacebench.harness.report.overhead.claims import all_claims, headline_cells
 from pacebench.harness.report.overhead.tables import by_cell, by_method, duration, percent
 from pacebench.harness.report.palette import Style, looks
-from pacebench.harness.report.render import markdown, page
-from pacebench.harness.store.files import make_folder, write_atomic
-from pacebench.harness.store.provenance import hardware_words, version_words
+from pacebench.harness.report.render import write
+from pacebench.harness.report.tables import count
+from pacebench.harness.store.provenance import code_words, hardware_words, version_words
 
 # Above this the machine was too noisy for small effects, and the page says so.
 _NOISY = 1.05
@@ -75,31 +73,27 @@ _TRAINING = (
 )
 
 
-def time_figure(summary: OverheadSummary, look: Mapping[str, Style]) -> Figure:
+def time_figure(summary: OverheadSummary, look: Mapping[str, Style]) -> PanelPlot:
     """Draws the time per update against d, at one K, of self-paced curricula and one control."""
     grid = [cell for cell in summary.cells if cell.kind == "synthetic"]
-    size = min((cell.size for cell in grid), key=lambda k: abs(math.log(k / 64)))
+    size = min((cell.size for cell in grid), key=lambda k: abs(k - 64))
     line = sorted((cell for cell in grid if cell.size == size), key=lambda cell: cell.d)
-    panels, reached = [], []
-    for name in summary.settings.curricula:
-        if name not in summary.quality and name != "default":
-            continue
+    limit, panels = summary.settings.limit, []
+    reached = [limit]
+    for name in (n for n in summary.settings.curricula if n in summary.quality or n == "default"):
         times = {cell.d: cell.methods[name].time for cell in line if name in cell.methods}
-        ends = [(time.low, time.high, np.nan) for time in times.values()]
-        reached += [end for low, high, _ in ends for end in (low, high)]
+        ends = [end for time in times.values() for end in (time.low, time.high, np.nan)]
+        reached += ends
         d = np.array(list(times), dtype=np.float64)
         mean = Line(d, np.array([time.estimate for time in times.values()]))
-        bars = Line(np.repeat(d, 3), np.array(ends).ravel(), "path")
-        lines = [mean, replace(mean, kind="dots"), bars]
+        lines = [mean, replace(mean, kind="dots"), Line(np.repeat(d, 3), np.array(ends), "path")]
         if name in summary.scaling and len(d) > 1:
             x = np.geomspace(d.min(), d.max(), 40)
-            fitted = predict(summary.scaling[name], x, np.full(len(x), float(size)))
-            lines.append(Line(x, fitted, "second"))
+            lines.append(Line(x, predict(summary.scaling[name], x, size), "second"))
         stops = [f"{c.untimed[name]} at d = {c.d}" for c in line if name in c.untimed]
         panels.append(Panel(look[name].short, [look[name]], lines, note="".join(stops[:1])))
-    limit = summary.settings.limit
     across = Axis.over([cell.d for cell in line], "context dimensions d", log=True, most=1e9)
-    up = Axis.over([*reached, limit], "time per update", log=True, most=1e9)
+    up = Axis.over(reached, "time per update", log=True, most=1e9)
     return PanelPlot(
         "time-d",
         f"Time per update against d, K = {size}",
@@ -107,7 +101,7 @@ def time_figure(summary: OverheadSummary, look: Mapping[str, Style]) -> Figure:
         "the others in grey, so that a distance between lines is a ratio. Dashed: the fit "
         "t₀ + c·dᵅ·Kᵝ over the whole grid, if there is one.",
         across,
-        replace(up, names=tuple(duration(tick).replace(" ", "") for tick in up.ticks)),
+        replace(up, names=tuple(duration(x).replace(".0", "").replace(" ", "") for x in up.ticks)),
         panels,
         rules=((limit, f"limit {duration(limit)}"),),
         compared=True,
@@ -117,38 +111,41 @@ def time_figure(summary: OverheadSummary, look: Mapping[str, Style]) -> Figure:
 
 def document(summary: OverheadSummary, look: Mapping[str, Style]) -> doc.Document:
     """Returns the whole page."""
-    settings, floor = summary.settings, percent(summary.median_floor - 1)
+    settings, floor, made = summary.settings, percent(summary.median_floor - 1), summary.machine
+    loads, stolen = [c.load for c in summary.cells], max(c.steal for c in summary.cells)
     busy = (
-        f"The machine was busy (load up to {max(cell.load for cell in summary.cells):.2g}) and the "
-        f"median noise floor of the cells is {floor}: smaller differences were not looked for."
+        f"The machine was busy (load up to {max(loads):.2g}) and the median noise floor of the "
+        f"cells is {floor}: smaller differences were not looked for."
     )
     noise = [busy] if summary.median_floor > _NOISY else []
-    limits = {"clock": summary.clock_name, "blocks": settings.blocks, "limit": settings.limit}
+    ratios = _RATIOS.format(clock=summary.clock_name, **dict(settings))
     found: list[doc.Block] = [
         *([doc.Warned("Exploratory: the machine was too noisy.", noise)] if noise else []),
         doc.Text(_SHORT),
         doc.Claims(list(all_claims(summary))),
         by_cell("headline", "Time and quality of one update", _HEADLINE, headline_cells(summary)),
     ]
-    growth: doc.Block = doc.Text(_NO_FIT)
-    if summary.scaling:
-        growth = by_method("scaling", "Growth with d and K", _SCALING, summary.scaling)
-    ratios = by_cell(
-        "ratios", "Ratios to the closed form", _RATIOS.format(**limits), summary.cells, folded=True
-    )
-    time = [doc.Figures([time_figure(summary, look)]), growth, ratios]
-    quality = [by_method("quality", "Quality of the answers", _QUALITY, summary.quality)]
-    sections = [
-        doc.Section("verdicts", "What was found", found),
-        doc.Section("time", "Time per update", time),
-        doc.Section("quality", "Quality next to speed", quality),
+    fits, title = summary.scaling, "Growth with d and K"
+    time: list[doc.Block] = [
+        doc.Figures([time_figure(summary, look)]),
+        by_method("scaling", title, _SCALING, fits) if fits else doc.Text(_NO_FIT),
+        by_cell("ratios", "Ratios to the closed form", ratios, summary.cells, folded=True),
     ]
+    quality = by_method("quality", "Quality of the answers", _QUALITY, summary.quality)
+    training = []
     if (trained := summary.training) is not None:
         title = "Share of training time, score per second"
-        table = by_method("training", title, _TRAINING.format(**dict(trained)), trained.methods)
-        sections.append(doc.Section("training", "In a training run", [table]))
-    how = doc.Text(_METHOD), doc.Pairs(_machine(summary))
-    sections.append(doc.Section("machine", "How it was measured", how))
+        about = dict(trained) | {"env_steps": count(trained.env_steps)}
+        table = by_method("training", title, _TRAINING.format(**about), trained.methods)
+        training.append(doc.Section("training", "In a training run", [table]))
+    load = f"{min(loads):.2g} to {max(loads):.2g} over the cells; at most {percent(stolen)} stolen"
+    machine = [
+        ("processor", hardware_words(made)),
+        ("load", load),
+        ("versions", version_words(made)),
+        ("revision", code_words(made)),
+    ]
+    how = doc.Text(_METHOD), doc.Pairs(machine)
     return doc.Document(
         title="Wall-clock overhead",
         question="What does a closed form buy, against the published solver and a strong one?",
@@ -160,29 +157,17 @@ def document(summary: OverheadSummary, look: Mapping[str, Style]) -> doc.Documen
         ],
         exploratory=noise,
         strength="exploratory" if noise else "",
-        sections=sections,
+        sections=[
+            doc.Section("verdicts", "What was found", found),
+            doc.Section("time", "Time per update", time),
+            doc.Section("quality", "Quality next to speed", [quality]),
+            *training,
+            doc.Section("machine", "How it was measured", how),
+        ],
     )
 
 
 def write_pages(folder: Path, summary: OverheadSummary) -> None:
     """Writes page, Markdown, tables and figures."""
     look = looks([(name, name) for name in summary.settings.curricula])
-    whole = document(summary, look)
-    drawings, sheets = make_folder(folder / "figures"), make_folder(folder / "tables")
-    for figure in whole.figures():
-        figure.write(drawings)
-    for table in whole.tables():
-        table.write(sheets)
-    write_atomic(folder / "report.md", markdown(whole).encode(), durable=False)
-    write_atomic(folder / "index.html", page(whole, look).encode(), durable=False)
-
-
-def _machine(summary: OverheadSummary) -> list[tuple[str, str]]:
-    made, loads = summary.machine, [cell.load for cell in summary.cells]
-    stolen = percent(max(cell.steal for cell in summary.cells))
-    return [
-        ("processor", hardware_words(made)),
-        ("load", f"{min(loads):.2g} to {max(loads):.2g} over the cells; at most {stolen} stolen"),
-        ("versions", version_words(made)),
-        ("revision", f"{made['revision']}{' (changed since)' if made['dirty'] else ''}"),
-    ]
+    write(document(summary, look), look, folder)

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
 
 from pacebench.harness.overhead import findings
 from pacebench.harness.overhead.settings import REFERENCE
-from pacebench.harness.report.tables import (
-    Column,
-    Show,
-    Table,
-    count,
-    fixed,
-    interval_cells,
-    number,
-)
+from pacebench.harness.report.tables import Column, Table, count, fixed, interval_cells, number
 
 
 def duration(seconds: float) -> str:
     """Returns a time with two or three significant digits and its unit."""
-    unit, size = next((u for u in (("s", 1.0), ("ms", 1e-3)) if seconds >= u[1]), ("µs", 1e-6))
-    value = seconds / size
-    return f"{value:.0f} {unit}" if value >= 99.5 else f"{value:.2g} {unit}"
+    sizes = {"s": 1.0, "ms": 1e-3, "µs": 1e-6}
+    unit = next((unit for unit, size in sizes.items() if seconds >= 0.9995 * size), "µs")
+    value = seconds / sizes[unit]
+    return f"{number(2)(value if value >= 99.5 else float(f'{value:.2g}'))} {unit}"
 
 
 def factor(value: float) -> str:
     """Returns a ratio: three digits near one, whole numbers where it is large."""
     if value >= 99.5:
-        digits = 10 ** (len(str(int(value))) - 3)
-        return count(round(value / digits) * digits)
-    return f"{value:.3g}" if value >= 9.95 else f"{value:.2f}"
+        return count(float(f"{value:.3g}"))
+    return f"{value:.1f}" if value >= 9.95 else f"{value:.2f}"
 
 
 def percent(value: float) -> str:
@@ -38,12 +31,7 @@ def percent(value: float) -> str:
     return f"{number(2)(100 * value)} %"
 
 
-def with_interval(found: findings.MeanInterval, show: Show = factor) -> str:
-    """Returns an estimate with its interval in brackets."""
-    return f"{show(found.estimate)} ({show(found.low)} to {show(found.high)})"
-
-
-_SHOWS: dict[str, Show] = {"s": duration, "×": factor, "%": percent, "3": number(3), "": str}
+_SHOWS = {"s": duration, "×": factor, "%": percent, "3": number(3)}
 _SHOWS |= {f".{places}": fixed(places) for places in (1, 2, 3)}
 _METHOD = Column("method", "curriculum", kind="method")
 
@@ -52,13 +40,12 @@ def columns_of(kind: type[findings.StoredRecord]) -> list[Column]:
     """Returns the columns of a finding: of every field that says what it is called."""
     columns: list[Column] = []
     for key, field in kind.model_fields.items():
-        kinds = {field.annotation, *get_args(field.annotation)}
         for said in (m for m in field.metadata if isinstance(m, findings.Shown)):
-            show = _SHOWS[said.unit]
-            columns.append(Column(key, said.heading, show, number=str not in kinds))
-            if kinds & {findings.MeanInterval, findings.Ratio}:
+            show, held = _SHOWS.get(said.unit, str), field.annotation
+            columns.append(Column(key, said.heading, show, number=held is not str))
+            if held in (findings.MeanInterval, findings.Ratio):
                 columns += Column.interval(f"{key}_interval", "95 % interval", show)
-            if findings.Ratio in kinds:
+            if held is findings.Ratio:
                 columns += Column.interval(f"{key}_same_interval", "same instances", show)
     return columns
 
@@ -87,10 +74,7 @@ def by_method(
 def by_cell(
     name: str, title: str, caption: str, cells: Sequence[findings.CellFinding], folded: bool = False
 ) -> Table:
-    """Returns times, ratios to the closed form and quality of every curriculum in some cells.
-
-    Where it is folded, the curricula that were not timed have rows too, which say why.
-    """
+    """Returns times, ratios and quality of every curriculum in some cells, or why it has none."""
     columns = [
         Column("stream", "stream"),
         Column("d", "d", number=True),
@@ -109,15 +93,12 @@ def by_cell(
         stream = cell.name if cell.kind == "recorded" else cell.kind
         about = {"stream": stream, "d": cell.d, "size": cell.size, "floor": cell.floor - 1}
         for method, found in cell.methods.items():
-            row = about | {"method": method, **row_of(found)}
+            row = about | {"outcome": found.speed(cell.floor), "method": method, **row_of(found)}
             if method == REFERENCE:
-                row = {key: None if "ratio" in key or "total" in key else row[key] for key in row}
-            else:
-                row["outcome"] = found.speed(cell.floor).value
+                row = {key: row[key] for key in row if not re.search("ratio|total|outcome", key)}
             if (quality := found.quality) is not None:
                 broken = quality.infeasible / quality.updates
                 row |= {"gap": quality.gap_median, "infeasible": broken}
             rows.append(row)
-        if folded:
-            rows += [about | {"method": m, "untimed": why} for m, why in cell.untimed.items()]
+        rows += [about | {"method": m, "untimed": why} for m, why in cell.untimed.items()]
     return Table(name, title, caption, columns, rows, folded=folded, optional=("untimed",))

@@ -7,9 +7,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pacebench.harness.overhead.cells import BlockRecord, BlockTimes, CellRecord
-from pacebench.harness.overhead.instances import replay_streams, synthetic
-from pacebench.harness.overhead.quality import Answer, judge, staying
+from pacebench.harness.overhead.cells import (
+    Answer,
+    BlockRecord,
+    BlockTimes,
+    CellRecord,
+    replay_streams,
+    synthetic,
+)
+from pacebench.harness.overhead.quality import judge
 from pacebench.harness.overhead.settings import SLOWED, TWIN, Settings
 
 # Seconds of an update: fixed cost, cost per K·d, exponent of d.
@@ -73,11 +79,11 @@ def simulated_cells(
 def answers(d: int, size: int, index: int) -> dict[str, Answer]:
     """Returns real answers to a real instance, judged."""
     instance = synthetic(d, size, index, seed=1, epsilon=0.05)
-    found = {"staying": staying(instance)}
+    found = {"staying": judge(instance, instance.current)}
     for name in ("spgl", "spgl-shared", "spdl-sqp"):
         curriculum = instance.make(name)
         record = curriculum.update(instance.contexts, instance.values)
-        found[name] = judge(instance, record, curriculum.distribution)
+        found[name] = judge(instance, curriculum.distribution, record)
     return found
 
 
@@ -88,10 +94,10 @@ class SimulatedRuns:
         runs, evaluations, updates = [], [], []
         for name, (spent, score) in laws.items():
             for seed in range(seeds):
-                run = {"run_id": f"{name}-{seed}", "label": name, "seed": seed, "status": "ok"}
+                run = {"run_id": f"{name}-{seed}", "label": name, "seed": seed, "current": True}
                 phases = {"rollout": 5.0, "policy": 3.0 + 0.1 * seed, "curriculum": spent}
                 clocks = {f"seconds_{phase}": taken for phase, taken in phases.items()}
-                runs.append({**run, "env_steps": 1000, **clocks})
+                runs.append({**run, "setup": "s", "status": "ok", "env_steps": 1000, **clocks})
                 for step, share in ((500, 0.5), (1000, 1.0)):
                     scored = {"distribution": "target", "policy": "deterministic"}
                     reached = {"return": share * (score + 0.01 * seed)}

@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 
 from pacebench.harness.errors import UserError
-from pacebench.harness.overhead.compare import compare_runs
-from pacebench.harness.overhead.findings import load_summary, write_summary
+from pacebench.harness.overhead.findings import SUMMARY, load_summary
+from pacebench.harness.overhead.ratios import compare_runs
 from pacebench.harness.overhead.summary import summarise
-from pacebench.harness.overhead.training import summarise_training
 from pacebench.harness.report.overhead.claims import headline_cells
 from pacebench.harness.report.overhead.page import write_pages
 from tests.harness.overhead.simulated import SETTINGS, SimulatedRuns, simulated_cells
@@ -24,8 +23,8 @@ from tests.harness.overhead.test_analysis import MACHINE
 def folder(tmp_path_factory):
     out = tmp_path_factory.mktemp("overhead")
     cells = simulated_cells(np.random.default_rng(0))
-    trained = summarise_training(SimulatedRuns({"spgl": (0.01, 10.0), "spdl": (8.0, 10.0)}))
-    write_summary(out, summarise(cells, trained, SETTINGS, MACHINE))
+    trained = SimulatedRuns({"spgl": (0.01, 10.0), "spdl": (8.0, 10.0)})
+    summarise(cells, trained, SETTINGS, MACHINE).write(out / SUMMARY)
     write_pages(out, load_summary(out))
     return out
 
@@ -64,6 +63,11 @@ def test_tables_follow_the_fields_of_findings(folder):
     assert float(found["spgl-shared"]["total_same_low"]) == shared.total.same_instances.low
     assert float(found["spgl-shared"]["cpu"]) == shared.cpu.estimate
     assert found["spgl-shared"]["outcome"] == "slower"
+    # What a curriculum costs in training, per update and per 1 000 environment steps.
+    trained = list(csv.DictReader((folder / "tables" / "training.csv").open(encoding="utf-8")))
+    assert [row["method"] for row in trained] == ["spgl", "spdl"]
+    assert [float(row["per_update"]) for row in trained] == pytest.approx([0.005, 4.0])
+    assert [float(row["per_1000_steps"]) for row in trained] == pytest.approx([0.01, 8.0])
     # The reference is not compared with itself.
     assert found["spgl"]["ratio"] == found["spgl"]["total_low"] == found["spgl"]["outcome"] == ""
 
@@ -75,7 +79,7 @@ def test_a_folder_without_findings_is_refused(tmp_path):
 
 def other_run(tmp_path, seed, change=1.0):
     cells = simulated_cells(np.random.default_rng(seed), slower=change)
-    write_summary(tmp_path, summarise(cells, None, SETTINGS, MACHINE))
+    summarise(cells, None, SETTINGS, MACHINE).write(tmp_path / SUMMARY)
     return tmp_path
 
 
@@ -99,6 +103,6 @@ def test_a_small_change_of_speed_is_a_disagreement_because_runs_are_paired(folde
 def test_other_instances_are_not_compared(folder, tmp_path):
     summary = load_summary(folder)
     others = tuple(cell.model_copy(update={"stream": "another"}) for cell in summary.cells)
-    write_summary(tmp_path, summary.model_copy(update={"cells": others}))
+    summary.model_copy(update={"cells": others}).write(tmp_path / SUMMARY)
     with pytest.raises(UserError, match="same instances"):
         compare_runs(tmp_path, folder)

@@ -7,17 +7,8 @@ import pytest
 from scipy import stats
 
 from pacebench import curricula
-from pacebench.harness.overhead.instances import Instance, synthetic
-from pacebench.harness.overhead.quality import (
-    PROBLEMS,
-    judge,
-    judge_all,
-    judge_answers,
-    pool_quality,
-    problem_of,
-    staying,
-    weighted_margin,
-)
+from pacebench.harness.overhead.cells import Instance, synthetic
+from pacebench.harness.overhead.quality import PROBLEMS, judge, judge_all, pool_quality, problem_of
 
 FORWARD, REVERSE = PROBLEMS
 
@@ -25,7 +16,17 @@ FORWARD, REVERSE = PROBLEMS
 def solved(instance, name):
     curriculum = instance.make(name)
     record = curriculum.update(instance.contexts, instance.values)
-    return judge(instance, record, curriculum.distribution)
+    return judge(instance, curriculum.distribution, record)
+
+
+def staying(instance):
+    return judge(instance, instance.current)
+
+
+def judge_answers(answers, problem):
+    """The judgements of the answers to one instance in one problem, by method."""
+    judged = judge_all({"cell": {name: (answer,) for name, answer in answers.items()}})
+    return judged[judged["problem"] == problem].set_index("method")
 
 
 def test_problems_are_told_from_capabilities():
@@ -44,9 +45,9 @@ def test_budget_breach_of_two_blocks_is_found():
     judged = judge_answers(answers, FORWARD)
     assert judged["over"].to_dict() == {"staying": False, "spgl": True, "spgl-shared": False}
     assert judged.loc["spgl", "budget"] > 1.4
-    pooled = judge_all({"cell": {name: (a,) for name, a in answers.items()}}).groupby("method")
-    assert pool_quality(pooled.get_group("spgl")).over_budget == 1
-    assert "staying" not in pooled.groups
+    pooled = judge_all({"cell": {name: (a,) for name, a in answers.items()}})
+    assert pool_quality(pooled, "spgl").over_budget == 1
+    assert pool_quality(pooled, "spdl") is pool_quality(pooled, "default") is None
 
 
 @pytest.mark.parametrize("index", [1, 2, 4])
@@ -91,7 +92,7 @@ def test_weighted_value_agrees_with_densities_of_scipy():
         for p in (new, instance.current)
     ]
     expected = np.mean(densities[0] / densities[1] * instance.values) - instance.threshold
-    assert weighted_margin(instance, new) == pytest.approx(expected / instance.values.std())
+    assert judge(instance, new).value == pytest.approx(expected / instance.values.std())
 
 
 def test_staying_keeps_all_constraints():

@@ -13,13 +13,11 @@ from typer.testing import CliRunner
 from pacebench.harness.cli import app
 from pacebench.harness.errors import UserError
 from pacebench.harness.overhead import replay
-from pacebench.harness.overhead.cells import BlockRecord, load_cell, save_cell
-from pacebench.harness.overhead.findings import Speed
-from pacebench.harness.overhead.instances import replay_streams, synthetic
-from pacebench.harness.overhead.measure import measure
-from pacebench.harness.overhead.quality import staying
+from pacebench.harness.overhead.cells import BlockRecord, load_cells, synthetic
+from pacebench.harness.overhead.measure import measure, measure_training
+from pacebench.harness.overhead.quality import judge
 from pacebench.harness.overhead.settings import Settings, make_settings
-from pacebench.harness.overhead.training import measure_training
+from pacebench.harness.overhead.summary import summarise_training
 
 TINY = Settings(
     curricula=("spgl", "spdl-sqp"), dimensions=(2,), sizes=(16,), instances=4, share=0.002
@@ -27,22 +25,22 @@ TINY = Settings(
 
 
 def test_a_stored_cell_is_kept_only_for_the_same_settings(tmp_path):
-    [stream] = replay_streams(tmp_path, TINY)
-    file = tmp_path / "cells" / f"{stream.name}.json.gz"
-    cell = load_cell(tmp_path, stream, "one")
+    [cell] = load_cells(tmp_path, TINY)
+    file = tmp_path / "cells" / "d00002-k0016.json.gz"
     cell.seconds["spgl"] = 1.0
     cell.blocks[0] = BlockRecord(times={}, load=0.0, steal=0.0)
-    stay = staying(synthetic(2, 16, 0, seed=1, epsilon=0.05))
+    instance = synthetic(2, 16, 0, seed=1, epsilon=0.05)
+    stay = judge(instance, instance.current)
     # An answer may be infinitely far off.
     cell.answers["spgl"] = (stay, stay.model_copy(update={"value": -math.inf}))
-    save_cell(tmp_path, cell)
+    cell.write(cell.stream.path)
     first = file.read_bytes()
-    save_cell(tmp_path, cell)
+    cell.write(cell.stream.path)
     assert file.read_bytes() == first
-    assert load_cell(tmp_path, stream, "one") == cell
-    assert load_cell(tmp_path, stream, "two").blocks == {}
+    assert load_cells(tmp_path, TINY) == [cell]
+    assert load_cells(tmp_path, TINY.model_copy(update={"limit": 1.0}))[0].blocks == {}
     file.write_bytes(gzip.compress(b"{}")[:-3])
-    assert load_cell(tmp_path, stream, "one").blocks == {}
+    assert load_cells(tmp_path, TINY)[0].blocks == {}
 
 
 def test_settings_of_the_command():
@@ -89,7 +87,7 @@ def test_an_update_over_the_limit_is_ended_and_not_tried_at_larger_d(tmp_path):
         curricula=("spgl", "spdl"), dimensions=(20, 50), sizes=(16,), instances=3, limit=0.02
     )
     replay._in_fresh_process(replay.probe_here, tmp_path, settings)
-    small, large = replay.load_cells(tmp_path, settings)
+    small, large = load_cells(tmp_path, settings)
     assert small.untimed == {"spdl": "over the limit"}
     assert large.untimed == {"spdl": "not attempted: over the limit at d00020-k0016 already"}
     assert small.seconds["spgl"] < settings.limit
@@ -103,7 +101,7 @@ def test_measuring_is_resumed_and_complete(tmp_path):
     found = measure(tmp_path, TINY, heard.append, training=False)
     assert len(heard) == 1 + 10
     [cell] = found.cells
-    assert cell.methods["spdl-sqp"].speed(cell.floor) is Speed.SLOWER
+    assert cell.methods["spdl-sqp"].speed(cell.floor) == "slower"
     assert (cell.instances, cell.blocks) == (4, 10)
     assert cell.methods["spgl"].quality.updates == 4
     heard.clear()
@@ -118,7 +116,7 @@ def test_measuring_is_resumed_and_complete(tmp_path):
     assert len(stored["answers"]["spgl"]) == 4
     # Ten blocks are asked for again, and the eleventh is kept.
     assert measure(tmp_path, TINY, heard.append, training=False) == found
-    cell = replay.load_cells(tmp_path, TINY)[0]
+    cell = load_cells(tmp_path, TINY)[0]
     wall, cpu, step = (cell.times("spgl", clock) for clock in ("wall", "cpu", "step"))
     assert wall.shape == cpu.shape == step.shape == (4, 11)
     assert (step < wall).all()
@@ -130,7 +128,8 @@ def test_measuring_is_resumed_and_complete(tmp_path):
 def test_training_is_a_study_that_the_runner_makes(tmp_path):
     settings = TINY.model_copy(update={"training_seeds": 2, "training_steps": 2_048})
     heard: list[str] = []
-    found = measure_training(tmp_path, settings, heard.append)
+    results = measure_training(tmp_path, settings, heard.append)
+    found = summarise_training(results, settings.curricula)
     assert found.seeds == 2
     assert set(found.methods) == {"spgl", "spdl-sqp"}
     for method in found.methods.values():
@@ -138,7 +137,8 @@ def test_training_is_a_study_that_the_runner_makes(tmp_path):
         assert 0 < method.step.estimate + method.recording.estimate <= method.per_update.estimate
     [folder] = (tmp_path / "training").iterdir()
     assert len(list((folder / "runs").iterdir())) == 4
-    assert measure_training(tmp_path, settings, heard.append) == found
+    again = measure_training(tmp_path, settings, heard.append)
+    assert summarise_training(again, settings.curricula) == found
 
 
 @pytest.mark.validation
@@ -149,11 +149,11 @@ def test_self_checks_on_this_machine(tmp_path):
     )
     found = measure(Path(tmp_path), settings, print, training=False)
     # Three errors of six would be chance in one run of 450.
-    assert sum(cell.twin.speed() is not Speed.INCONCLUSIVE for cell in found.cells) <= 2
+    assert sum(cell.twin.speed() != "inconclusive" for cell in found.cells) <= 2
     # A machine too noisy to see 5 % must say so rather than guess.
-    assert all(cell.slowed.speed(cell.floor) is not Speed.FASTER for cell in found.cells)
+    assert all(cell.slowed.speed(cell.floor) != "faster" for cell in found.cells)
     quiet = [cell for cell in found.cells if cell.floor < 1.03]
-    slower = [cell.slowed for cell in quiet if cell.slowed.speed(cell.floor) is Speed.SLOWER]
+    slower = [cell.slowed for cell in quiet if cell.slowed.speed(cell.floor) == "slower"]
     assert len(slower) >= len(quiet) - 2
     assert sum(slowed.low >= 1.05 * 1.02 for slowed in slower) <= 2
 

@@ -77,6 +77,7 @@ def test_an_interval_is_printed_with_a_width() -> None:
     assert show((0.5, 0.5)) == "0.50 to 0.50", (
         "two equal ends are no interval, and stay as they are"
     )
+    assert span(percent(1))((0.0151, 0.0152)) == "1.5 % to 1.5 %", "never without the unit"
 
 
 def test_csv_keeps_values_and_leaves_missing_ones_empty() -> None:

@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 
 from pacebench.harness.errors import UserError
-from pacebench.harness.overhead.instances import (
+from pacebench.harness.overhead.cells import (
     KINDS,
     RecordedStream,
-    load_stream,
     replay_streams,
     synthetic,
-    write_packed,
 )
 from pacebench.harness.overhead.measure import record
 from tests.harness.overhead.simulated import SETTINGS
@@ -59,13 +57,13 @@ def test_a_recorded_stream_survives_the_file(tmp_path):
     instances = [synthetic(3, size, 1, seed=5, epsilon=0.05) for size in (8, 12, 8)]
     file = tmp_path / "streams" / "s.json.gz"
     recorded = RecordedStream(source={"setup": "x"}, instances=instances)
-    write_packed(file, recorded.model_dump_json())
-    loaded = load_stream(file).instances
-    assert load_stream(file).source == {"setup": "x"}
+    recorded.write(file)
+    loaded = RecordedStream.read(file, "")
+    assert loaded.source == {"setup": "x"}
     stream = replay_streams(tmp_path, SETTINGS)[0]
     assert (stream.name, stream.d, stream.size) == ("recorded-s", 3, 8)
     np.testing.assert_array_equal(stream.build(1).values, instances[1].values)
-    for a, b in zip(loaded, instances, strict=True):
+    for a, b in zip(loaded.instances, instances, strict=True):
         np.testing.assert_array_equal(a.contexts, b.contexts)
         np.testing.assert_array_equal(a.values, b.values)
         np.testing.assert_array_equal(a.current.mean, b.current.mean)
@@ -75,11 +73,12 @@ def test_a_recorded_stream_survives_the_file(tmp_path):
 
 
 def test_a_file_that_is_no_stream_is_refused(tmp_path):
-    file = tmp_path / "s.json.gz"
+    file = tmp_path / "streams" / "s.json.gz"
+    file.parent.mkdir()
     for content in (b"nonsense", gzip.compress(b'{"source": {}, "instances": [{}]}')):
         file.write_bytes(content)
         with pytest.raises(UserError, match="recorded anew"):
-            load_stream(file)
+            replay_streams(tmp_path, SETTINGS)
 
 
 def test_the_choice_of_a_recording_spans_it_and_names_it(tmp_path):
@@ -87,7 +86,7 @@ def test_the_choice_of_a_recording_spans_it_and_names_it(tmp_path):
     prints = set()
     for length in (37, 38):
         recorded = RecordedStream(source={}, instances=[instance] * length)
-        write_packed(tmp_path / "streams" / "s.json.gz", recorded.model_dump_json())
+        recorded.write(tmp_path / "streams" / "s.json.gz")
         stream = replay_streams(tmp_path, SETTINGS)[0]
         assert (stream.indices[0], stream.indices[-1]) == (0, length - 1)
         assert len(stream.indices) == 2 * SETTINGS.instances
