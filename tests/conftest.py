@@ -13,6 +13,8 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 # Parallel workers are told a width of 80 columns, at which tables are folded.
 os.environ["COLUMNS"] = "160"
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+# submitit would configure logging, and so close the streams that pytest captures.
+os.environ.setdefault("SUBMITIT_LOG_LEVEL", "NOCONFIG")
 
 import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
