@@ -8,6 +8,8 @@ WORKERS ?= 2
 STUDY ?= studies/quick.yaml
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Processes are started by the hundred: each would compile us anew if its shell forbade bytecode.
+export PYTHONDONTWRITEBYTECODE :=
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 export MKL_NUM_THREADS ?= 1

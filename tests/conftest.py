@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from pathlib import Path
 
 # Two workers on two cores: a BLAS or torch that starts a thread per core would make them fight.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
@@ -11,7 +13,10 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 # Parallel workers are told a width of 80 columns, at which tables are folded.
 os.environ["COLUMNS"] = "160"
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+# submitit would configure logging, and so close the streams that pytest captures.
+os.environ.setdefault("SUBMITIT_LOG_LEVEL", "NOCONFIG")
 
+import pytest  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 
 # Derandomised by default: a red run on one machine must be red on the next. `thorough` searches.
@@ -23,3 +28,11 @@ _common = {
 settings.register_profile("default", max_examples=30, derandomize=True, **_common)
 settings.register_profile("thorough", max_examples=500, **_common)
 settings.load_profile(os.environ.get("PACEBENCH_HYPOTHESIS", "default"))
+
+
+@pytest.fixture
+def hurry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Once called, the runner's substitutes take no more time: what was to happen has happened."""
+    flag = tmp_path / "hurry"
+    monkeypatch.setenv("WALK_AT_ONCE", str(flag))
+    return flag.touch

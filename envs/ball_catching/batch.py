@@ -20,7 +20,7 @@ from pacebench.envs.ball_catching.model import (
     Simulator,
 )
 from pacebench.envs.ball_catching.policies import Interceptor
-from pacebench.envs.ball_catching.render import Painter
+from pacebench.envs.ball_catching.render import painter
 from pacebench.envs.ball_catching.throw import catch_point, initial_state
 from pacebench.envs.base import BatchEnv
 from pacebench.envs.errors import SetupError
@@ -64,7 +64,6 @@ class BallCatchingBatch(BatchEnv):
         self._simulator = Simulator(self.num_envs)
         self._state: Floats = np.zeros((self.num_envs, STATE_SIZE))
         self._oracle: Interceptor | None = None
-        self._painter: Painter | None = None
         self._trails: list[list[Floats]] = [[] for _ in range(self.num_envs)]
 
     def _reset_copies(self, indices: Indices, contexts: Floats) -> None:
@@ -107,16 +106,8 @@ class BallCatchingBatch(BatchEnv):
         return self._oracle.actions(self._state)
 
     def _render_copy(self, index: int) -> Picture:
-        if self._painter is None:
-            self._painter = Painter()
         target = catch_point(self._clipped[index])
-        return self._painter.draw(self._state[index], self._trails[index], target)
-
-    def close(self) -> None:
-        """Releases the renderer, if a picture was drawn."""
-        if self._painter is not None:
-            self._painter.close()
-            self._painter = None
+        return painter().draw(self._state[index], self._trails[index], target)
 
     def _physics_state(self) -> dict[str, Any]:
         return {"state": self._state.copy()}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import mujoco
 import numpy as np
@@ -23,6 +24,7 @@ _Color = tuple[float, float, float, float]
 _FLOWN = (0.93, 0.35, 0.10, 1.0)
 _AHEAD = (0.35, 0.38, 0.42, 0.55)
 _TARGET = (0.10, 0.60, 0.30, 0.9)
+_opened = threading.local()
 
 
 class Painter:
@@ -84,12 +86,6 @@ class Painter:
             self._scene,
         )
 
-    def close(self) -> None:
-        """Frees the OpenGL context."""
-        self._gl.make_current()
-        self._context.free()
-        self._gl.free()
-
     def _add_sphere(self, position: Floats, radius: float, color: _Color) -> None:
         self._add_shape(mujoco.mjtGeom.mjGEOM_SPHERE.value, np.full(3, radius), position, color)
 
@@ -105,6 +101,17 @@ class Painter:
         mujoco.mjv_initGeom(shape, kind, size, position, np.eye(3).ravel(), rgba)
         shape.emission = 0.4
         return shape
+
+
+def painter() -> Painter:
+    """Returns the painter of this thread: opening OpenGL takes longer than drawing.
+
+    Raises:
+        SetupError: There is no OpenGL on this machine.
+    """
+    if not hasattr(_opened, "painter"):
+        _opened.painter = Painter()
+    return cast(Painter, _opened.painter)
 
 
 def _path_ahead(position: Floats, velocity: Floats) -> Floats:

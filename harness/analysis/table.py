@@ -172,8 +172,8 @@ class ScoreTable:
 
     def cell(self, label: str, setup: str) -> pd.DataFrame:
         """Returns the observations of one cell by seed, in the order of the seed index."""
-        empty = self.rows.iloc[:0].set_index("seed")
-        return self._by_cell.get((label, setup), empty)
+        found = self._by_cell.get((label, setup))
+        return self.rows.iloc[:0].set_index("seed") if found is None else found
 
     def values(self, label: str, setup: str, estimand: str) -> pd.Series[float]:
         """Returns one number per observation by seed; NaN where it is unknown."""

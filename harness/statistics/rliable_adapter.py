@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from rliable import library, metrics
+from rliable import metrics
 
 from pacebench.harness.statistics.scores import FloatArray
 
@@ -34,4 +34,7 @@ def improvement(x: FloatArray, y: FloatArray) -> float:
 
 def profile(values: FloatArray, thresholds: FloatArray) -> FloatArray:
     """Returns rliable's score distribution: the share of runs above each threshold."""
+    # It imports matplotlib and statsmodels, for which most commands would wait in vain.
+    from rliable import library
+
     return np.asarray(library.score_distributions(values, thresholds), dtype=np.float64)

@@ -34,7 +34,7 @@ def recorded_bytes(root: Path) -> dict[str, bytes]:
         pytest.param(36, marks=pytest.mark.validation),
     ],
 )
-def test_a_study_survives_kills_at_random_moments(tmp_path, kills, monkeypatch):
+def test_a_study_survives_kills_at_random_moments(tmp_path, kills, monkeypatch, hurry):
     # Short batches and many of them: a run may be failed no more than twice.
     cells = [
         {"label": f"c{i}", "seeds": 2, "points": 8, "seconds": 0.2, "x": i}
@@ -42,13 +42,12 @@ def test_a_study_survives_kills_at_random_moments(tmp_path, kills, monkeypatch):
     ]
     root = tmp_path / "killed" / "walks"
     rng, runners = np.random.default_rng(2026), round(0.35 * kills)
-    counts = torment(lambda: start(root, {"cells": cells}), root, kills, runners, rng)
+    counts = torment(lambda: start(root, {"cells": cells}), root, kills, runners, rng, hurry)
     assert counts == {"runner": runners, "worker": kills - runners}
 
-    monkeypatch.setenv("WALK_AT_ONCE", "1")
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
     planned = [plan_cell(**cell) for cell in cells]
-    summary, whole, _ = launch_at(tmp_path / "whole" / "walks", *planned, workers=2)
+    summary, whole, _ = launch_at(tmp_path / "whole" / "walks", *planned)
     assert summary.statuses == {"ok": 2 * len(cells)}
     assert digests(root) == digests(whole.root)
     assert recorded_bytes(root) == recorded_bytes(whole.root)
@@ -56,7 +55,7 @@ def test_a_study_survives_kills_at_random_moments(tmp_path, kills, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_study_survives_everything_at_once(tmp_path, monkeypatch):
+def test_a_study_survives_everything_at_once(tmp_path, monkeypatch, hurry):
     """Thirty faults and more, up to three runners; the records equal those of a quiet run."""
     cells = [{"label": f"c{i}", "seeds": 1, "points": 6, "seconds": 0.2, "x": i} for i in range(36)]
     limits = {"heartbeat": 0.1, "expiry": EXPIRY}
@@ -69,13 +68,12 @@ def test_a_study_survives_everything_at_once(tmp_path, monkeypatch):
         def begin(clock: float) -> subprocess.Popen[str]:
             return start(root, {"cells": cells, "workers": 2, "limits": limits, "clock": clock})
 
-        torture = Torture(begin, root, fill, np.random.default_rng(2026))
+        torture = Torture(begin, root, fill, hurry, np.random.default_rng(2026))
         torture.run()
         assert torture.counts == FAULTS
         assert torture.counts.total() >= 30
-        monkeypatch.setenv("WALK_AT_ONCE", "1")
         planned = [plan_cell(**cell) for cell in cells]
-        summary, whole, _ = launch_at(tmp_path / "whole" / "walks", *planned, workers=2)
+        summary, whole, _ = launch_at(tmp_path / "whole" / "walks", *planned)
         assert summary.statuses == {"ok": len(cells)}
         expected = digests(whole.root)
         wrong = {run_id for run_id, found in digests(root).items() if found != expected[run_id]}

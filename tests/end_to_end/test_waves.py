@@ -31,7 +31,7 @@ STUDY = Study.model_validate(
         "question": "Does every executor make the same waves?",
         "curricula": ["default", "initial"],
         "setups": ["point-mass-2"],
-        "seeds": {"start": 2, "step": 2, "max": 6, "root": 5},
+        "seeds": {"start": 2, "step": 2, "max": 4, "root": 5},
         "budget": 2_048,
         "evaluation": {"points": 1, "contexts": 3},
         "learner": {"name": "ppo", "params": {"n_steps": 64}},

@@ -20,9 +20,16 @@ Start = Callable[[], "subprocess.Popen[str]"]
 
 
 def torment(
-    start: Start, root: Path, kills: int, runners: int, rng: np.random.Generator
+    start: Start,
+    root: Path,
+    kills: int,
+    runners: int,
+    rng: np.random.Generator,
+    hurry: Callable[[], None] = lambda: None,
 ) -> Counter[str]:
     """Kills `kills` times while a study runs, `runners` of them its runner, then lets it finish.
+
+    `hurry` is called when nobody will be killed any more.
 
     A worker is spared when one of its runs has already been failed as often as it may be: what is
     tested is that nothing is lost, not that a third failure is final.
@@ -57,6 +64,7 @@ def torment(
             # Until the runner has noticed, there is no worker that could be killed again.
             while pid in workers(root):
                 time.sleep(0.01)
+    hurry()
     _, error = runner.communicate(timeout=600)
     assert runner.returncode == 0, error
     return counts

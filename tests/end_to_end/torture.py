@@ -70,6 +70,7 @@ class Torture:
         start: Starts a runner whose clock is so many seconds off.
         root: The results folder.
         fill: Fills the disk, or frees it.
+        hurry: Lets the study take no more time.
         rng: Draws who suffers.
         counts: How often each fault was done.
     """
@@ -77,6 +78,7 @@ class Torture:
     start: Callable[[float], subprocess.Popen[str]]
     root: Path
     fill: Callable[[bool], None]
+    hurry: Callable[[], None]
     rng: np.random.Generator
     counts: Counter[str] = field(default_factory=Counter)
     _runners: list[subprocess.Popen[str]] = field(default_factory=list)
@@ -91,6 +93,7 @@ class Torture:
                 self._until(lambda name=name: self._do(str(name)))
                 self.counts[str(name)] += 1
                 time.sleep(float(self.rng.uniform(0.0, 0.3)))
+            self.hurry()
             self._until(lambda: not self._suspended)
             self._until(self._finished, seconds=300.0)
         finally:

@@ -23,7 +23,7 @@ from pacebench.envs.ball_catching.model import (
     JOINT_ANGLES,
     JOINT_VELOCITIES,
 )
-from pacebench.envs.ball_catching.render import Painter
+from pacebench.envs.ball_catching.render import painter
 from pacebench.envs.base import BatchEnv
 from pacebench.envs.rollout import draw_contexts, play
 from tests.envs.conftest import contexts_of
@@ -255,13 +255,11 @@ def test_a_copy_lives_on_by_itself() -> None:
 
 
 @pytest.fixture
-def picture_maker() -> Painter:
+def picture_maker() -> None:
     try:
-        painter = Painter()
+        painter()
     except envs.SetupError as error:
         pytest.skip(str(error))
-    painter.close()
-    return painter
 
 
 @pytest.mark.usefixtures("picture_maker")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -78,11 +79,14 @@ def test_where_there_is_no_opengl_one_sentence_says_so(
     import mujoco
     import mujoco.egl
 
+    from pacebench.envs.ball_catching import render
+
     def broken(*_: object) -> None:
         raise RuntimeError("no device")
 
     monkeypatch.setattr(mujoco.egl, "GLContext", broken)
     monkeypatch.setattr(mujoco, "GLContext", broken, raising=False)
+    monkeypatch.setattr(render, "_opened", threading.local())
     env = envs.make("ball-catching", render_mode="rgb_array")
     env.reset(seed=0)
     with pytest.raises(envs.SetupError, match=r"OpenGL does not start .*MUJOCO_GL") as caught:

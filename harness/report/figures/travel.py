@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from pacebench.envs.setup import Setup
-from pacebench.harness.report.data import ReportData, of_cell
+from pacebench.harness.report.data import ReportData
 from pacebench.harness.report.figure import Figure
 from pacebench.harness.report.figures.axis import Axis
 from pacebench.harness.report.figures.panels import Ellipse, FloatArray, Line, Panel, PanelPlot
@@ -150,8 +150,10 @@ def over_time(
     """Draws a column over environment steps, a panel per method; None where nobody has a value."""
     grid = np.linspace(0, data.study.budget, _POINTS + 1)
     panels = []
+    here = dict(iter(updates[updates["setup"] == setup].groupby("label", observed=True)))
     for label, style in data.styles.items():
-        _, runs = at_times(of_cell(updates, setup, label), column, grid)
+        mine = here.get(label, updates[:0])
+        _, runs = at_times(mine, column, grid)
         if not len(runs):
             continue
         with warnings.catch_warnings():
@@ -159,7 +161,7 @@ def over_time(
             warnings.filterwarnings("ignore", "All-NaN slice", RuntimeWarning)
             low, centre, high = np.nanpercentile(runs, (5, 50, 95), axis=0)
         line = Line(grid, centre, steps=True)
-        note = f"n = {len(runs)}{_estimated(updates, setup, label, column)}"
+        note = f"n = {len(runs)}{_estimated(mine, column)}"
         panels.append(Panel(style.short, [style], [line], (grid, low, high), note=note))
     if not panels:
         return None
@@ -168,11 +170,11 @@ def over_time(
     return data.figure(plot)
 
 
-def _estimated(updates: pd.DataFrame, setup: str, label: str, column: str) -> str:
+def _estimated(updates: pd.DataFrame, column: str) -> str:
     """Returns the word for a KL that has no formula and was estimated from samples."""
     if column == "sliced_wasserstein":
         return ""
-    return ", estimated" if is_estimated(of_cell(updates, setup, label)).any() else ""
+    return ", estimated" if is_estimated(updates).any() else ""
 
 
 def is_estimated(updates: pd.DataFrame) -> pd.Series:

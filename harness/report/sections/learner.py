@@ -80,9 +80,9 @@ def _figure(data: ReportData, setup: str, here: pd.DataFrame, column: str) -> Fi
 
 def _table(data: ReportData) -> Table:
     rows = []
-    late = data.diagnostics["env_steps"] > 0.9 * data.study.budget
+    late = data.diagnostics[data.diagnostics["env_steps"] > 0.9 * data.study.budget]
     for setup, label in data.cells():
-        mine = of_cell(data.diagnostics[late], setup, label)
+        mine = of_cell(late, setup, label)
         if not mine.empty:
             ends = mine.groupby("seed")[list(_SHOWN)].mean().median()
             told = {name: float(ends[name]) if np.isfinite(ends[name]) else None for name in _SHOWN}

@@ -16,6 +16,7 @@ from typing import Any
 
 import psutil
 
+from pacebench.harness.runner import ray_cluster
 from pacebench.harness.runner.attempt import Limits
 from pacebench.harness.runner.launch import RunOptions, make_runs
 from tests.harness.runner.plans import REPOSITORY, TRAIN, plan_cell
@@ -23,6 +24,8 @@ from tests.harness.runner.plans import REPOSITORY, TRAIN, plan_cell
 
 def main(root: str, plan: dict[str, Any]) -> None:
     _step_clock(plan.get("clock", 0.0))
+    if "patience" in plan:
+        _lose_patience(plan["patience"])
     cells = [plan_cell(**cell) for cell in plan["cells"]]
     options = RunOptions(
         executor=plan.get("executor", "local"),
@@ -44,6 +47,17 @@ def _step_clock(seconds: float) -> None:
     time.time = lambda: now() + seconds
     psutil.Process.create_time = lambda self: born(self) + seconds
     psutil.boot_time = lambda: boot() + seconds
+
+
+def _lose_patience(seconds: float) -> None:
+    """Makes this process wait so long for a Ray cluster that has answered once."""
+    check = ray_cluster._check_answers
+
+    def checked(address: str) -> None:
+        check(address)
+        ray_cluster._PATIENCE = seconds
+
+    ray_cluster._check_answers = checked
 
 
 def start(root: Path, plan: dict[str, Any], **options: Any) -> subprocess.Popen[str]:

@@ -122,7 +122,7 @@ def test_two_runners_divide_the_work(tmp_path):
     assert len({e["pid"] for e in entries}) == 2, "both did some of it"
 
 
-def test_ctrl_c_stops_at_a_checkpoint_and_loses_nothing(tmp_path, launch):
+def test_ctrl_c_stops_at_a_checkpoint_and_loses_nothing(tmp_path, launch, hurry):
     root = tmp_path / "walks"
     plan = {"cells": [{"label": "a", "seeds": 2, "points": 12, "seconds": 0.25}], "workers": 1}
     runner = start(root, plan)
@@ -136,6 +136,7 @@ def test_ctrl_c_stops_at_a_checkpoint_and_loses_nothing(tmp_path, launch):
     assert len(list(root.glob("runs/*/checkpoint.bin"))) == 2
     assert not list(root.glob("leases/*")), "what is not worked on is free"
     assert [e["event"] for e in store.ledger.read()][-1] == "interrupt"
+    hurry()
     runner = start(root, plan)
     assert json.loads(runner.communicate(timeout=120)[0])["statuses"] == {"ok": 2}
     _, whole, _ = launch(plan_cell("a", seeds=2, points=12, seconds=0.25))

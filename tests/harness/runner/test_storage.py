@@ -77,7 +77,7 @@ def test_a_folder_that_is_a_file_is_refused_with_a_sentence(tmp_path):
 
 
 @pytest.mark.parametrize("how", ["deleted", "moved", "one record"])
-def test_results_that_vanish_while_running_are_no_success(tmp_path, how):
+def test_results_that_vanish_while_running_are_no_success(tmp_path, how, hurry):
     root = tmp_path / "walks"
     cells = [{"label": f"c{i}", "seeds": 1, "points": 4, "seconds": 0.2, "x": i} for i in range(6)]
     runner = start(root, {"cells": cells, "workers": 1})
@@ -93,6 +93,7 @@ def test_results_that_vanish_while_running_are_no_success(tmp_path, how):
         root.rename(tmp_path / "elsewhere")
     else:
         shutil.rmtree(done[0].parent)
+    hurry()
     out, err = runner.communicate(timeout=120)
     assert runner.returncode != 0
     assert "deleted or moved away while the study ran" in err

@@ -57,12 +57,13 @@ def test_the_lease_of_a_machine_that_is_gone_is_followed(launch, tmp_path):
     assert generations == [2, 2]
 
 
-def test_a_suspended_worker_is_followed_and_writes_nothing_when_it_wakes(tmp_path, launch):
+def test_a_suspended_worker_is_followed_and_writes_nothing_when_it_wakes(tmp_path, launch, hurry):
     root = tmp_path / "walks"
     # The first runner would wait for its worker for ever; only the second loses patience.
     first = start(root, {"cells": [CELL], "workers": 1, "limits": {**QUICK, "expiry": 1000}})
     sleeper = wait_for_worker(root, first)
     os.kill(sleeper, signal.SIGSTOP)
+    hurry()
     second = start(root, {"cells": [CELL], "workers": 1, "limits": QUICK})
     try:
         assert finish(second)["statuses"] == {"ok": 2}
@@ -82,10 +83,11 @@ def test_a_suspended_worker_is_followed_and_writes_nothing_when_it_wakes(tmp_pat
     assert digests(root) == digests(whole.root)
 
 
-def test_a_runner_does_not_wait_for_ever_for_its_own_suspended_worker(tmp_path, launch):
+def test_a_runner_does_not_wait_for_ever_for_its_own_suspended_worker(tmp_path, launch, hurry):
     root = tmp_path / "walks"
     runner = start(root, {"cells": [CELL], "workers": 1, "limits": QUICK})
     os.kill(wait_for_worker(root, runner), signal.SIGSTOP)
+    hurry()
     assert finish(runner)["statuses"] == {"ok": 2}
     (failure,) = [e for e in RunStore(root).ledger.read() if e["event"] == "failure"]
     assert "suspended" in failure["reason"]

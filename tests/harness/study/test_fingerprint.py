@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import json
-import os
 import re
-import subprocess
+import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from pacebench import curricula
+from pacebench.curricula.registry import _REGISTRY
+from pacebench.harness.cli import app
 from pacebench.harness.study.expand import expand
-from pacebench.harness.study.fingerprint import other_code, versions
+from pacebench.harness.study.fingerprint import _outside, other_code, versions
 from pacebench.harness.study.models import Study
 
 PLUGIN = """
@@ -35,40 +40,59 @@ STUDY = {
 }
 
 
-def _install(site: Path, body: str, *, url: str | None = None, version: str = "1.0") -> None:
-    """Lays a plugin out as pip would; with a URL it was installed from a folder."""
-    (site / "my_plugin").mkdir(parents=True, exist_ok=True)
-    (site / "my_plugin" / "__init__.py").write_text(PLUGIN.format(body=body))
-    for old in site.glob("*.dist-info/*"):
-        old.unlink()
-    info = site / "my_plugin-0.dist-info"
-    info.mkdir(exist_ok=True)
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: my-plugin\nVersion: {version}\n")
-    (info / "entry_points.txt").write_text("[pacebench.curricula]\nmine = my_plugin:Mine\n")
-    (info / "top_level.txt").write_text("my_plugin\n")
-    if url is not None:
-        (info / "direct_url.json").write_text(json.dumps({"url": url, "dir_info": {}}))
+class Site:
+    """A site-packages with one plugin, which this process and its workers find."""
+
+    def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        folder.mkdir()
+        patch.chdir(folder.parent)
+        patch.syspath_prepend(folder)
+        patch.setenv("PYTHONPATH", str(folder))
+        # Two edits within a second would share their bytecode.
+        patch.setattr(sys, "dont_write_bytecode", True)
+        patch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+
+    def install(self, body: str, *, url: str | None = None, version: str = "1.0") -> None:
+        """Lays the plugin out as pip would; with a URL it was installed from a folder."""
+        (self.folder / "my_plugin").mkdir(exist_ok=True)
+        (self.folder / "my_plugin" / "__init__.py").write_text(PLUGIN.format(body=body))
+        info = self.folder / "my_plugin-0.dist-info"
+        shutil.rmtree(info, ignore_errors=True)
+        info.mkdir()
+        named = f"Metadata-Version: 2.1\nName: my-plugin\nVersion: {version}\n"
+        (info / "METADATA").write_text(named)
+        (info / "entry_points.txt").write_text("[pacebench.curricula]\nmine = my_plugin:Mine\n")
+        (info / "top_level.txt").write_text("my_plugin\n")
+        if url is not None:
+            (info / "direct_url.json").write_text(json.dumps({"url": url, "dir_info": {}}))
+        self.forget()
+
+    def forget(self) -> None:
+        """Makes this process look for the plugin again, as one that starts does."""
+        sys.modules.pop("my_plugin", None)
+        curricula.unregister("mine")
+        vars(_REGISTRY).pop("_points", None)
+        _outside.cache_clear()
+        importlib.invalidate_caches()
 
 
-def _python(site: Path, *arguments: str, cwd: Path, code: int = 0) -> str:
-    done = subprocess.run(
-        [sys.executable, *arguments],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(site)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == code, done.stderr
-    return done.stdout + done.stderr
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
+    with monkeypatch.context() as patch:
+        found = Site(tmp_path / "site", patch)
+        yield found
+    found.forget()
 
 
-def _fingerprint(site: Path) -> str:
-    code = (
-        "from pacebench.harness.study.fingerprint import versions; "
-        "print(versions('mine', 'point-mass-1', 'ppo')['curriculum'])"
-    )
-    return _python(site, "-c", code, cwd=site)
+def _pacebench(*arguments: str, code: int = 0) -> str:
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def _fingerprint() -> str:
+    return versions("mine", "point-mass-1", "ppo")["curriculum"]
 
 
 def test_our_parts_are_known_by_their_numbers() -> None:
@@ -77,23 +101,25 @@ def test_our_parts_are_known_by_their_numbers() -> None:
     assert all(re.fullmatch(r"pacebench \d+", code) for code in found.values())
 
 
-def test_a_release_is_known_by_its_version(tmp_path: Path) -> None:
-    _install(tmp_path, "x = 1")
-    first = _fingerprint(tmp_path)
+def test_a_release_is_known_by_its_version(site: Site) -> None:
+    site.install("x = 1")
+    first = _fingerprint()
     assert first.startswith("my-plugin 1.0, on pacebench")
-    _install(tmp_path, "x = 2")
-    assert _fingerprint(tmp_path) == first
-    _install(tmp_path, "x = 2", version="1.1")
-    assert _fingerprint(tmp_path).startswith("my-plugin 1.1")
+    site.install("x = 2")
+    assert _fingerprint() == first
+    site.install("x = 2", version="1.1")
+    assert _fingerprint().startswith("my-plugin 1.1")
 
 
-def test_a_package_installed_in_place_is_known_by_its_sources(tmp_path: Path) -> None:
-    _install(tmp_path, "x = 1", url="file:///somewhere")
-    first = _fingerprint(tmp_path)
+def test_a_package_installed_in_place_is_known_by_its_sources(site: Site) -> None:
+    site.install("x = 1", url="file:///somewhere")
+    first = _fingerprint()
     assert "sha256:" in first
-    assert _fingerprint(tmp_path) == first
-    (tmp_path / "my_plugin" / "helper.py").write_text("y = 1\n")
-    assert _fingerprint(tmp_path) != first
+    site.forget()
+    assert _fingerprint() == first
+    (site.folder / "my_plugin" / "helper.py").write_text("y = 1\n")
+    site.forget()
+    assert _fingerprint() != first
 
 
 def test_what_no_result_depends_on_changes_no_id(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,40 +166,39 @@ def test_early_results_and_absent_parts_are_named() -> None:
 
 
 @pytest.mark.slow
-def test_an_edited_plugin_is_run_again_and_nothing_else_is(tmp_path: Path) -> None:
-    site = tmp_path / "site"
-    _install(site, "x = 1", url="file:///somewhere")
-    (tmp_path / "edited.yaml").write_text(json.dumps(STUDY))
-    run = ("-m", "pacebench.harness", "run", "edited.yaml", "--workers", "1")
-    assert "2 of them now" in _python(site, *run, cwd=tmp_path)
-    assert "0 of them now" in _python(site, *run, cwd=tmp_path)
-    _install(site, "x = 2", url="file:///somewhere")
-    status = _python(site, "-m", "pacebench.harness", "status", "edited.yaml", cwd=tmp_path)
+def test_an_edited_plugin_is_run_again_and_nothing_else_is(site: Site) -> None:
+    site.install("x = 1", url="file:///somewhere")
+    Path("edited.yaml").write_text(json.dumps(STUDY))
+    run = ("run", "edited.yaml", "--workers", "1")
+    assert "2 of them now" in _pacebench(*run)
+    site.forget()
+    assert "0 of them now" in _pacebench(*run)
+    site.install("x = 2", url="file:///somewhere")
+    status = _pacebench("status", "edited.yaml")
     assert "curriculum mine was my-plugin 1.0 sha256:" in status.replace("\n", " ")
-    again = _python(site, *run, cwd=tmp_path)
+    again = _pacebench(*run)
     assert "1 of them now" in again
     assert "curriculum mine was my-plugin" in again
 
 
 @pytest.mark.slow
-def test_a_mistake_in_a_plugin_is_no_failure_of_its_method(tmp_path: Path) -> None:
+def test_a_mistake_in_a_plugin_is_no_failure_of_its_method(site: Site) -> None:
     """Refused before it is run, or run and shown as broken; mended, it is run again by itself."""
-    site, url = tmp_path / "site", "file:///somewhere"
-    (tmp_path / "edited.yaml").write_text(json.dumps(STUDY))
-    command = ("-m", "pacebench.harness")
-    run = (*command, "run", "edited.yaml", "--workers", "1")
-    _install(site, "def sample(self, n, rng): return self.tpyo", url=url)
-    said = _python(site, *run, cwd=tmp_path, code=2)
+    url = "file:///somewhere"
+    Path("edited.yaml").write_text(json.dumps(STUDY))
+    run = ("run", "edited.yaml", "--workers", "1")
+    site.install("def sample(self, n, rng): return self.tpyo", url=url)
+    said = _pacebench(*run, code=2)
     assert "mine on point-mass-2 cannot be trained: AttributeError: 'Mine' object has" in said
     assert "(__init__.py, line 7)" in said
-    assert not (tmp_path / "results").exists()
-    _install(site, "def _propose(self, contexts, values): return self.tpyo", url=url)
-    said = _python(site, *run, cwd=tmp_path, code=1)
+    assert not Path("results").exists()
+    site.install("def _propose(self, contexts, values): return self.tpyo", url=url)
+    said = _pacebench(*run, code=1)
     assert "1 crashed-method" in said
     assert "2 of them now" in said
     assert "mine on point-mass-2 is broken: its only run crashed with AttributeError" in said
     assert "return self.tpyo" in said, "the last lines of the log"
-    report = _python(site, *command, "report", "edited.yaml", "--json", cwd=tmp_path)
+    report = _pacebench("report", "edited.yaml", "--json")
     (verdict,) = json.loads(report[: report.rindex("}") + 1])["verdicts"]
     assert verdict["verdict"] == "undecided"
     assert verdict["low"] is None
@@ -182,14 +207,11 @@ def test_a_mistake_in_a_plugin_is_no_failure_of_its_method(tmp_path: Path) -> No
         "On point-mass-2, mine and default are not compared: every run of mine on point-mass-2 "
         "crashed with AttributeError."
     )
-    page = (tmp_path / "results/edited/report/index.html").read_text()
+    page = Path("results/edited/report/index.html").read_text()
     assert "mine on point-mass-2 is broken" in page
-    (tmp_path / "alone.yaml").write_text(
-        json.dumps({**STUDY, "name": "alone", "curricula": ["mine"]})
-    )
-    alone = (*command, "run", "alone.yaml", "--workers", "1")
-    assert "is broken" in _python(site, *alone, cwd=tmp_path, code=1)
-    said = _python(site, *command, "report", "alone.yaml", cwd=tmp_path, code=2)
+    Path("alone.yaml").write_text(json.dumps({**STUDY, "name": "alone", "curricula": ["mine"]}))
+    assert "is broken" in _pacebench("run", "alone.yaml", "--workers", "1", code=1)
+    said = _pacebench("report", "alone.yaml", code=2)
     assert "every run that ended crashed, mine on point-mass-2 with AttributeError" in said
-    _install(site, "x = 1", url=url)
-    assert "2 of 2 runs ended (2 ok), 1 of them now" in _python(site, *run, cwd=tmp_path)
+    site.install("x = 1", url=url)
+    assert "2 of 2 runs ended (2 ok), 1 of them now" in _pacebench(*run)
