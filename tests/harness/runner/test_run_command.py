@@ -28,7 +28,7 @@ name: tiny
 question: Does it run?
 curricula: [default, spgl]
 setups: [point-mass-2]
-learner: ppo
+learner: {name: ppo, params: {n_epochs: 2}}
 seeds: {count: 2, root: 1}
 budget: %d
 evaluation: {points: %d, contexts: 10}
@@ -71,7 +71,7 @@ def test_a_study_is_run_once_and_its_status_is_told(study, tmp_path):
 
 def test_ctrl_c_in_a_terminal_and_the_resumed_study_equals_an_uninterrupted_one(study, tmp_path):
     """Real training, a real terminal, and a real Ctrl-C that goes to the whole process group."""
-    study.write_text(STUDY % (32_768, 8))
+    study.write_text(STUDY % (49_152, 12))
     root = tmp_path / "interrupted" / "tiny"
     ours, theirs = pty.openpty()
     runner = subprocess.Popen(
