@@ -35,6 +35,7 @@ MUST = {
     "spdl": "SciPy's trust-constr on every update, as published",
     "spdl-sqp": "a constrained program is solved numerically on every update",
     "currot": "values are predicted at up to 100 candidates of 100 particles",
+    "alp-gmm": "nine mixtures are fitted to every hundred episodes",
 }
 
 

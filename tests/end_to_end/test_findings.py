@@ -1,4 +1,4 @@
-"""What docs/findings.md says of the field is what the committed tables hold."""
+"""What docs/findings.md and the README say is what the committed tables hold."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ TEXT = (ROOT / "docs/findings.md").read_text(encoding="utf-8")
 SECTION = TEXT[TEXT.index("## The field's") : TEXT.index("## The budget ε")]
 
 
-def rows(table: str) -> list[dict[str, str]]:
-    with (FIELD / "report/tables" / f"{table}.csv").open(encoding="utf-8") as file:
+def rows(table: str, folder: Path = FIELD / "report") -> list[dict[str, str]]:
+    with (folder / "tables" / f"{table}.csv").open(encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
@@ -56,3 +56,32 @@ def test_how_often_both_modes_are_held() -> None:
         both = (np.abs(share - 0.5) <= 0.2) & (last["sliced_wasserstein"] <= 0.05)
         assert runs == f"{both.sum()} of {len(both)}"
         assert f"{runs} runs of `{label}`" in SECTION or f"{runs} of `{label}`" in SECTION
+
+
+def factor(row: dict[str, str], field: str) -> str:
+    """A ratio with its interval, three digits each, as pages show it."""
+    numbers = (float(row[key]) for key in (field, f"{field}_low", f"{field}_high"))
+    shown = [f"{x:#.3g}" if x < 1000 else f"{round(x, -1):,.0f}".replace(",", " ") for x in numbers]
+    mean, low, high = (text.rstrip(".") for text in shown)
+    return f"{mean} ({low} to {high})"
+
+
+def test_factors_of_time_are_those_of_the_table() -> None:
+    overhead = ROOT / "results/overhead"
+    section = TEXT[TEXT.index("## What a closed form buys") : TEXT.index("## What it would take")]
+    timed = {(row["stream"], row["method"]): row for row in rows("headline", overhead)}
+    told = [line for line in section.splitlines() if line.startswith("| `")]
+    assert len(told) == 4
+    for line in told:
+        method = line.split("`")[1]
+        both = [timed[f"recorded-point-mass-{i}", method] for i in (1, 2)]
+        expected = [factor(row, field) for row in both for field in ("total", "ratio")]
+        assert [cell.strip() for cell in line.split("|")[2:-1]] == expected
+    trained = {row["method"]: row for row in rows("training", overhead)}
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for method in ("spdl", "spdl-sqp"):
+        assert factor(trained[method], "ratio") in section
+        assert factor(trained[method], "ratio") in readme
+        assert factor(timed["recorded-point-mass-1", method], "total") in readme
+    (moved,) = (row for row in rows("quality", overhead) if row["method"] == "spgl")
+    assert f"in {moved['over_budget']} of {moved['updates']}" in section
