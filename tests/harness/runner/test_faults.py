@@ -172,6 +172,7 @@ def test_a_worker_that_prints_without_end_does_not_fill_the_disk(launch, tmp_pat
     assert 0 < largest <= 2**20
 
 
+@pytest.mark.usefixtures("no_worker_yet")
 def test_what_a_worker_says_before_its_first_task_is_shown(launch, monkeypatch, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\nif 'pacebench.harness.runner.child' in ' '.join(sys.orig_argv):\n"
@@ -186,6 +187,7 @@ def test_what_a_worker_says_before_its_first_task_is_shown(launch, monkeypatch, 
     assert statuses(store)["walk", 0] == ("crashed-infrastructure", said)
 
 
+@pytest.mark.usefixtures("no_worker_yet")
 def test_a_machine_that_starts_no_process_is_a_sentence(launch, monkeypatch):
     def refuse(*_: object, **__: object) -> None:
         raise BlockingIOError(11, "Resource temporarily unavailable")
