@@ -18,8 +18,14 @@ _kept: list[WorkerProcess] | None = None
 
 @contextlib.contextmanager
 def kept_workers() -> Iterator[None]:
-    """Lets one executor after another use the same workers: starting one takes seconds."""
+    """Lets one executor after another use the same workers: starting one takes seconds.
+
+    Inside of another one it does nothing: that one keeps them already.
+    """
     global _kept
+    if _kept is not None:
+        yield
+        return
     _kept = []
     try:
         yield

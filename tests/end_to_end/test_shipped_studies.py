@@ -39,7 +39,7 @@ def test_large_studies_run_with_a_tiny_budget(name: str, tmp_path: Path) -> None
         # Every method goes on from where a runner was killed.
         assert killed_at(file, results / name, "finish", times=40)
         assert 40 <= len(list((results / name).glob("runs/*/run.json"))) < 2 * 13 * 3
-    run = CliRunner().invoke(app, ["run", str(file), "--results", str(results)])
+    run = CliRunner().invoke(app, ["run", str(file), "--results", str(results), "--workers", "1"])
     assert run.exit_code == 0, run.output
     found = load_results(results / name)
     assert len(found.runs) == 2 * len(data["curricula"]) * len(data["setups"])

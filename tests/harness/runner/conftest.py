@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from pacebench.harness.runner import local
 from pacebench.harness.runner.launch import RunSummary
+from pacebench.harness.runner.local import kept_workers
 from pacebench.harness.store.store import RunStore
 from tests.harness.runner.plans import REPOSITORY, Heard, launch_at
 
 Launch = Callable[..., tuple[RunSummary, RunStore, Heard]]
 
 
-@pytest.fixture(autouse=True, scope="session")
-def _substitutes() -> None:
-    with pytest.MonkeyPatch.context() as patch:
+@pytest.fixture(autouse=True, scope="module")
+def _substitutes() -> Iterator[None]:
+    """Lets workers import the substitutes, and one launch after another use the same workers."""
+    with pytest.MonkeyPatch.context() as patch, kept_workers():
         patch.setenv("PYTHONPATH", str(REPOSITORY))
         yield
+
+
+@pytest.fixture
+def no_worker_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the next launch start its workers, and keep none."""
+    monkeypatch.setattr(local, "_kept", None)
 
 
 @pytest.fixture

@@ -189,12 +189,12 @@ class MuteError(Exception):
 
 
 def _print_without_end() -> None:
-    """Writes a gibibyte, half through Python and half past it."""
+    """Writes 128 mebibytes, half through Python and half past it."""
     line = "all work and no play " * 3 + "\n"
     block = (line * 4096).encode()
-    for _ in range(2**29 // len(block)):
+    for _ in range(2**26 // len(block)):
         os.write(1, block)
-    for _ in range(2**29 // (len(line) * 4096)):
+    for _ in range(2**26 // len(block)):
         print(line * 4096, end="", file=sys.stderr)
     raise ArithmeticError("said enough")
 

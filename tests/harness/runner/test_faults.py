@@ -81,9 +81,9 @@ def test_the_rest_of_the_study_finishes(faulty_study):
 
 def test_a_worker_that_hangs_is_a_timeout_of_its_own_run(launch):
     hung = plan_cell("hung", seeds=2, fault="sleep", indices=[1], at=1)
-    summary, store, heard = launch(hung, plan_cell("good", seeds=1), limits={"seconds": 5.0})
+    summary, store, heard = launch(hung, plan_cell("good", seeds=1), limits={"seconds": 2.0})
     found = statuses(store)
-    assert found.pop(("hung", 1)) == ("timeout", "still running after its time limit of 5 s")
+    assert found.pop(("hung", 1)) == ("timeout", "still running after its time limit of 2 s")
     assert set(found.values()) == {("ok", "")}
     assert summary.unresolved == 0
     # In the batch it could have been either of the two; alone it was this one.
@@ -172,6 +172,7 @@ def test_a_worker_that_prints_without_end_does_not_fill_the_disk(launch, tmp_pat
     assert 0 < largest <= 2**20
 
 
+@pytest.mark.usefixtures("no_worker_yet")
 def test_what_a_worker_says_before_its_first_task_is_shown(launch, monkeypatch, tmp_path):
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\nif 'pacebench.harness.runner.child' in ' '.join(sys.orig_argv):\n"
@@ -186,6 +187,7 @@ def test_what_a_worker_says_before_its_first_task_is_shown(launch, monkeypatch, 
     assert statuses(store)["walk", 0] == ("crashed-infrastructure", said)
 
 
+@pytest.mark.usefixtures("no_worker_yet")
 def test_a_machine_that_starts_no_process_is_a_sentence(launch, monkeypatch):
     def refuse(*_: object, **__: object) -> None:
         raise BlockingIOError(11, "Resource temporarily unavailable")

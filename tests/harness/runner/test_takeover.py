@@ -98,7 +98,7 @@ def test_a_runner_does_not_wait_for_ever_for_its_own_suspended_worker(tmp_path, 
 def test_a_lease_that_is_touched_is_left_alone(tmp_path):
     """A second runner waits for a worker of another machine for as long as that one lives."""
     root = tmp_path / "walks"
-    plan = {"cells": [{**CELL, "seeds": 1, "seconds": 0.6}], "workers": 1, "limits": QUICK}
+    plan = {"cells": [{**CELL, "seeds": 1, "seconds": 0.4}], "workers": 1, "limits": QUICK}
     owner = start(root, plan)
     wait_for_worker(root, owner)
     (path,) = (root / "leases").iterdir()

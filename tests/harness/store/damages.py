@@ -425,7 +425,10 @@ def _pipes_everywhere(root: Path, run_id: str) -> None:
 
 UNFINISHED = [
     _unfinished("lease: a list", _lease(b"[1, 2]\n" + b"0" * 40)),
-    _unfinished("lease: of another machine", _lease(b'{"machine": "x", "pid": 1}\n' + b"0" * 40)),
+    _unfinished(
+        "lease: of another machine",
+        _lease(b'{"machine": "x", "pid": 1, "heartbeat": 0.1}\n' + b"0" * 40),
+    ),
     _unfinished("lease: nested", _lease(NESTED)),
     _unfinished("lease: empty", _lease(b"")),
     _unfinished("lease: a pipe", _lease_pipe),

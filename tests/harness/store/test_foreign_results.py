@@ -19,6 +19,7 @@ from typer.testing import CliRunner
 from pacebench.harness.cli.app import app
 from pacebench.harness.errors import UserError
 from pacebench.harness.runner import launch
+from pacebench.harness.runner.local import kept_workers
 from pacebench.harness.store.load import load_results
 from tests.harness.runner.plans import REPOSITORY, TRAIN, digests
 from tests.harness.store.damages import DAMAGES, Damage
@@ -43,6 +44,12 @@ def _cheap(monkeypatch: pytest.MonkeyPatch) -> None:
     cheap = functools.partial(launch.RunOptions, train=TRAIN, batched=lambda _: True)
     monkeypatch.setattr(launch, "RunOptions", cheap)
     monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _kept() -> Iterator[None]:
+    with kept_workers():
+        yield
 
 
 @pytest.fixture(autouse=True)
