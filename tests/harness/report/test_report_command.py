@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from pacebench.harness.analysis.history import history_of
 from pacebench.harness.cli import app
 from pacebench.harness.errors import UserError
-from pacebench.harness.report import make
+from pacebench.harness.report import make, render
 from pacebench.harness.store.ledger import Ledger
 from pacebench.harness.study.models import Study
 from pacebench.harness.study.yaml_nodes import to_yaml
@@ -254,7 +254,7 @@ def test_a_report_is_whole_or_the_one_before(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(make, "page", interrupt)
+        patch.setattr(render, "page", interrupt)
         with pytest.raises(KeyboardInterrupt):
             make.write(made.document, made.view, root / "report")
     assert _content(root / "report") == before
