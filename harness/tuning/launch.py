@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -97,9 +97,9 @@ def tune(
     processes = workers.start(study, folder, storage, options, count)
     stopped = False
     try:
-        while any(process.is_alive() for process in processes):
+        while alive := [process.sentinel for process in processes if process.is_alive()]:
             tell([_progress(search, opened) for search in found])
-            time.sleep(_POLL)
+            wait(alive, _POLL)
     except KeyboardInterrupt:
         # The signal went to the whole group: the workers stop at their next checkpoint.
         stopped = True
