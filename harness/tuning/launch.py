@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,14 +98,14 @@ def tune(
     processes = workers.start(study, folder, storage, options, count)
     interrupt, passed_on = Interrupt(), 0
     with interrupt.listening():
-        while any(process.is_alive() for process in processes):
+        while alive := [process.sentinel for process in processes if process.is_alive()]:
             # The first request stops workers at their next checkpoint, the second at once.
             if passed_on < interrupt.asked + interrupt.at_once:
                 passed_on += 1
                 for process in processes:
                     process.terminate()
             tell([_progress(search, opened) for search in found])
-            time.sleep(_POLL)
+            wait(alive, _POLL)
     for process in processes:
         process.join()
     tell([_progress(search, opened) for search in found])

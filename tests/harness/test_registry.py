@@ -83,12 +83,11 @@ def _documented_example() -> str:
     return text.partition("```python\n")[2].partition("```")[0]
 
 
-@pytest.fixture
-def outside_package(tmp_path: Path) -> Path:
+def _lay_out(folder: Path) -> Path:
     """An installed distribution, as pip would lay it out, that adds curricula to ours."""
-    (tmp_path / "shy_package.py").write_text(OUTSIDE)
-    (tmp_path / "lately.py").write_text(_documented_example())
-    info = tmp_path / "shy_package-1.0.dist-info"
+    (folder / "shy_package.py").write_text(OUTSIDE)
+    (folder / "lately.py").write_text(_documented_example())
+    info = folder / "shy_package-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shy-package\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(
@@ -97,7 +96,18 @@ def outside_package(tmp_path: Path) -> Path:
         "outside-broken = shy_package_missing:Nothing\n"
         "lately-solved = lately:LatelySolved\n"
     )
-    return tmp_path
+    return folder
+
+
+@pytest.fixture
+def outside_package(tmp_path: Path) -> Path:
+    return _lay_out(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def listing(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProcess[str]:
+    """What `pacebench list` says of the package."""
+    return _pacebench("list", "--json", path=_lay_out(tmp_path_factory.mktemp("site")))
 
 
 def _pacebench(*arguments: str, path: Path) -> subprocess.CompletedProcess[str]:
@@ -110,22 +120,24 @@ def _pacebench(*arguments: str, path: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_an_outside_package_adds_a_curriculum(outside_package: Path) -> None:
-    done = _pacebench("list", "--json", path=outside_package)
-    assert done.returncode == 0, done.stderr
-    listed = {entry["name"]: entry for entry in json.loads(done.stdout)["curricula"]}
+def test_an_outside_package_adds_a_curriculum(
+    listing: subprocess.CompletedProcess[str],
+) -> None:
+    assert listing.returncode == 0, listing.stderr
+    listed = {entry["name"]: entry for entry in json.loads(listing.stdout)["curricula"]}
     assert listed["outside-shy"]["origin"] == "shy-package"
     assert listed["outside-shy"]["doc"].startswith("Never moves, and comes from another package")
     assert listed["spgl"]["origin"] == "pacebench"
 
 
-def test_a_broken_outside_package_costs_only_its_own_names(outside_package: Path) -> None:
-    done = _pacebench("list", path=outside_package)
-    assert done.returncode == 0
-    assert "outside-shy" in done.stdout
-    assert "outside-broken" not in done.stdout
-    assert "outside-broken" in done.stderr
-    assert "shy-package" in done.stderr
+def test_a_broken_outside_package_costs_only_its_own_names(
+    listing: subprocess.CompletedProcess[str],
+) -> None:
+    assert listing.returncode == 0
+    assert "outside-shy" in listing.stdout
+    assert "outside-broken" not in listing.stdout
+    assert "outside-broken" in listing.stderr
+    assert "shy-package" in listing.stderr
 
 
 @pytest.mark.parametrize("name", ["outside-shy", "spgl"])

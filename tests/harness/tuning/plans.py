@@ -35,8 +35,8 @@ def load(folder: Path, data: dict[str, Any]) -> tuple[Study, Path]:
     return load_study(file), file
 
 
-def run(folder: Path, train: str, **tuning: Any) -> TuningSummary:
+def run(folder: Path, train: str, workers: int = 1, **tuning: Any) -> TuningSummary:
     """Tunes a small study with a substitute for training."""
     study, file = load(folder, plan(**tuning))
-    options = RunOptions(train=f"{HERE}:{train}", workers=2)
+    options = RunOptions(train=f"{HERE}:{train}", workers=workers)
     return tune(study, file, results=folder / "results", options=options)

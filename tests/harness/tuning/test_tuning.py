@@ -32,7 +32,7 @@ def _points(record: TuningRecord) -> list[tuple[str, list[object]]]:
 
 @pytest.mark.slow
 def test_same_seed_same_trials_and_a_tuned_study_that_runs(tmp_path: Path) -> None:
-    first = run(tmp_path / "a", "hill")
+    first = run(tmp_path / "a", "hill", workers=2)
     again = run(tmp_path / "b", "hill")
     assert _points(first.record) == _points(again.record)
 
@@ -50,7 +50,7 @@ def test_same_seed_same_trials_and_a_tuned_study_that_runs(tmp_path: Path) -> No
     assert spgl.tuned is not None
     pointed = first.study_file.parent / spgl.tuned.record
     assert read_record(pointed) == first.record
-    options = RunOptions(train=f"{HERE}:hill", workers=2)
+    options = RunOptions(train=f"{HERE}:hill", workers=1)
     summary = run_study(tuned, results=tmp_path / "a" / "results", options=options)
     assert summary.statuses == {"ok": 9}
     made = report(tmp_path / "a" / "results" / "tiny.tuned")
@@ -155,7 +155,7 @@ def test_pure_noise_canary(tmp_path: Path) -> None:
     assert sum(entry.tuned is not None for entry in tuned.curricula) == 12
     folder = tmp_path / "evaluated"
     run_study(
-        tuned, results=folder, options=RunOptions(train=f"{HERE}:noise", workers=2, share=False)
+        tuned, results=folder, options=RunOptions(train=f"{HERE}:noise", workers=1, share=False)
     )
     results = load_results(folder / tuned.name)
     episodes = results.evaluations[results.evaluations["label"].str.startswith("spgl")]
