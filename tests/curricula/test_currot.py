@@ -49,6 +49,21 @@ def test_particles_stay_where_episodes_succeed():
     assert np.abs(c.distribution.particles[:, 0]).min() > 1.0
 
 
+@pytest.mark.parametrize(("success", "kept"), [(10.0, False), (13.0, True)])
+def test_a_mode_that_the_policy_lost_is_left_only_if_its_failures_outweigh_its_successes(
+    success, kept
+):
+    """N/2 old successes and up to N failures at the mode: V̂ falls no lower than a third of V."""
+    c, rng = make(record_every=0), np.random.default_rng(0)
+    held = []
+    for update in range(120):
+        x = c.sample(20, rng)
+        c.update(x, np.where((update >= 60) & (x[:, 0] < 0.0), 0.0, success))
+        held.append(np.mean(c.distribution.particles[:, 0] < -2.5))
+    assert held[59] == pytest.approx(0.5, abs=0.02)
+    assert min(held[60:]) == (held[59] if kept else 0.0)
+
+
 def test_it_waits_until_the_mean_prediction_has_reached_the_threshold_once():
     c, rng = make(), np.random.default_rng(0)
     before = c.distribution
