@@ -168,6 +168,8 @@ def test_a_closed_terminal_stops_the_study_like_ctrl_c(study, tmp_path):
     ours, theirs = pty.openpty()
 
     def lead_session() -> None:
+        # Under nohup the signal would be ignored, as it should be.
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
         os.setsid()
         fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
         # Whoever runs the tests may have started them by nohup.
