@@ -172,8 +172,6 @@ def test_a_closed_terminal_stops_the_study_like_ctrl_c(study, tmp_path):
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
         os.setsid()
         fcntl.ioctl(theirs, termios.TIOCSCTTY, 0)
-        # Whoever runs the tests may have started them by nohup.
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
     runner = subprocess.Popen(
         command("run", study, "--results", root.parent, "--workers", 1),
