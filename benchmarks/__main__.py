@@ -1,6 +1,6 @@
 """Every benchmark, each in a process of its own, in one table: docs/performance.md.
 
-python -m benchmarks                    # all, about 25 minutes on an idle core
+python -m benchmarks                    # all, about 35 minutes on an idle core
 python -m benchmarks --only scale       # one of them again, printed and not written
 """
 
@@ -23,8 +23,8 @@ PAGE = Path("docs/performance.md")
 # In the order of the table; each runs with its defaults, which are short.
 NAMES = (
     *("learners", "peer", "sac_prototype", "evaluation", "field", "environments", "adapter"),
-    *("curricula", "published_spdl", "statistics", "cost_of_verdicts", "scale", "scale --light"),
-    *("runner", "startup"),
+    *("curricula", "published_spdl", "statistics", "cost_of_verdicts", "scale", "scale --load"),
+    *("scale --light", "runner", "startup"),
 )
 LIBRARIES = ("numpy", "scipy", "torch", "pandas", "pyarrow", "gymnasium", "mujoco")
 LIBRARIES += ("stable-baselines3", "rliable", "jax")

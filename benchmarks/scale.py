@@ -3,9 +3,11 @@
 Four curricula on two setups, ten evaluations of 20 contexts, 20 updates per run; the runs are
 written as the runner writes them. Twice the runs should take twice as long; the last column is the
 power of n between two sizes. Seconds are of processor time, so that other work does not count;
-loading, which uses several cores, is timed by the clock, beside pandas reading the same files.
+loading, which uses several cores, is timed by the clock, beside pandas reading the same files. The
+first load is of a study that was never loaded here, and has no tables in the user's cache.
 
     python -m benchmarks.scale [RUNS …]     (2 000 and 10 000 unless given)
+    python -m benchmarks.scale --load [RUNS …]     (10 000 and 50 000; loading alone)
     python -m benchmarks.scale --light [RUNS …]     (up to 50 000; runs without tables, no report)
 """
 
@@ -34,6 +36,7 @@ from pacebench.harness.runner.leases import Leases
 from pacebench.harness.runner.snapshot import look, take
 from pacebench.harness.store.ledger import now
 from pacebench.harness.store.load import load_results
+from pacebench.harness.store.pack import pack
 from pacebench.harness.store.runs import failed
 from pacebench.harness.store.store import RunStore
 from pacebench.harness.study.expand import expand
@@ -43,7 +46,9 @@ from pacebench.harness.study.specs import PlannedRun
 LABELS = ("default", "initial", "linear", "spgl")
 SETUPS = ("point-mass-1", "point-mass-2")
 CONTEXTS, POINTS, UPDATES = 20, 10, 20
-LIMITS = {(10_000, "first load"): 5.0, (10_000, "load again"): 5.0, (10_000, "report"): 60.0}
+USUAL = {"all": (2_000, 10_000), "load": (10_000, 50_000), "light": (5_000, 50_000)}
+LOADS = ("first load", "load again", "first load, packed")
+LIMITS = {**{(10_000, name): 5.0 for name in LOADS}, (10_000, "report"): 60.0}
 LEASES = 2_000  # as of so many workers at once
 
 
@@ -117,14 +122,15 @@ def _result(run: PlannedRun, rng: np.random.Generator) -> RunResult:
     )
 
 
-def tasks(root: Path, asked: Study, *, light: bool) -> dict[str, Callable[[], object]]:
-    """Returns what is timed, by name."""
+def tasks(root: Path, asked: Study) -> dict[str, dict[str, Callable[[], object]]]:
+    """Returns what is timed, by kind and name."""
     store, planned, leases = RunStore(root), expand(asked), Leases(root)
     manifest = store.manifest()
     assert manifest is not None
     changed = {**asked.model_dump(mode="json"), "question": "And again?"}
     statuses = {run.run_id: "ok" for run in planned}
-    few: dict[str, Callable[[], object]] = {
+    sent = root.parent / "sent.zip"
+    light: dict[str, Callable[[], object]] = {
         "write manifest": lambda: store.extend_manifest(asked.name, changed, planned),
         "read manifest": store.manifest,
         "read ledger": lambda: history_of(store.ledger),
@@ -134,15 +140,17 @@ def tasks(root: Path, asked: Study, *, light: bool) -> dict[str, Callable[[], ob
         "one tick's state": lambda: take(manifest, statuses, {}, {}),
         "status": lambda: look(store, manifest),
     }
-    if light:
-        return few
-    return {
-        **few,
+    load: dict[str, Callable[[], object]] = {
         "first load": lambda: load_results(root),
         "load again": lambda: load_results(root),
+        "pack": lambda: pack(root, sent),
+        "first load, packed": lambda: load_results(sent),
+    }
+    rest: dict[str, Callable[[], object]] = {
         "next wave": lambda: planned_counts(asked, root),
         "report": lambda: report(root),
     }
+    return {"light": light, "load": load, "all": {**light, **load, **rest}}
 
 
 def read_plainly(root: Path, share: float = 0.1) -> float:
@@ -159,9 +167,10 @@ def main() -> None:
     """Prints the seconds of each step for every size, and how they grow."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("runs", nargs="*", type=int)
-    parser.add_argument("--light", action="store_true")
+    for kind in USUAL:
+        parser.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind)
+    parser.set_defaults(kind="all")
     said = parser.parse_args()
-    usual = [5_000, 50_000] if said.light else [2_000, 10_000]
     before: dict[str, tuple[int, float]] = {}
     powers: dict[str, float] = {}
 
@@ -171,32 +180,32 @@ def main() -> None:
         print(f"{runs:7,} runs  {name:18} {found:9.3f} {unit:3}  n^{growth:.2f}", flush=True)
         before[name] = (runs, found)
         # What takes no time to speak of has no growth to speak of.
-        if old and unit == "s" and found > 0.5:
+        if old and found > 0.5:
             powers[name] = growth
 
-    for runs in said.runs or usual:
+    for runs in said.runs or USUAL[said.kind]:
         with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ):
             os.environ["XDG_CACHE_HOME"] = f"{folder}/cache"
             root, asked = Path(folder) / "scale", study(runs)
             # What is measured is processor time, so nothing need wait for the disk.
             with patch("os.fsync", lambda _: None):
-                fill(root, asked, light=said.light)
+                fill(root, asked, light=said.kind == "light")
                 for run in expand(asked)[:LEASES]:
                     Leases(root).acquire(run.run_id)
-                for name, function in tasks(root, asked, light=said.light).items():
+                for name, function in tasks(root, asked)[said.kind].items():
                     start, began = time.process_time(), time.perf_counter()
                     function()
                     wall, taken = time.perf_counter() - began, time.process_time() - start
                     show(runs, name, taken, "s")
                     if limit := LIMITS.get((runs, name)):
-                        found = wall if "load" in name else taken
+                        found = wall if name in LOADS else taken
                         sides = f"{wall:.1f} s, {taken:.1f} s of processor time / {limit:g} s"
                         row(f"{runs:,} runs: {name} / limit", sides, found / limit, most=1.0)
                     if name == "first load":
                         plain = read_plainly(root)
                         sides = f"{plain:.1f} s / {wall:.1f} s"
                         row(f"{runs:,} runs: pandas / first load", sides, plain / wall)
-            if not said.light:
+            if said.kind == "all":
                 size = (root / "report" / "index.html").stat().st_size
                 show(runs, "page", size / 2**20, "MiB")
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

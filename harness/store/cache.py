@@ -21,14 +21,14 @@ import pyarrow as pa
 
 from pacebench.harness.errors import UserError
 from pacebench.harness.store.files import make_folder, sha256, write_atomic
+from pacebench.harness.store.parts import Rows, Tables, join
 
-FORMAT = 2
+FORMAT = 3
 # Runs and bytes of a file. What is left over is decoded every time, in a fraction of a second.
 SEGMENT, _LARGEST = 250, 32 * 2**20
 _ALIGNED = 64  # bytes, so that tables are used where they lie in the file
 
 Stamps = list[list[int]]  # size and time of each file of a run, empty for one that is not there
-Tables = dict[str, pa.Table]
 
 
 class TableCache:
@@ -56,29 +56,22 @@ class TableCache:
             for checksum, (stamps, tables) in _unpack(data).items():
                 self._known[checksum] = (path, stamps, tables)
 
-    def get(self, checksum: str, stamps: Stamps) -> Tables | None:
+    def get(self, record: Mapping[str, Any], stamps: Stamps) -> Tables | None:
         """Returns the tables of a run, or None where they are to be read from its files."""
-        path, before, tables = self._known.get(checksum, (None, None, None))
+        path, before, tables = self._known.get(record["checksum"], (None, None, None))
         if path is None or before != stamps:
             return None
         self._unused.discard(path)
         return tables
 
-    def add(self, checksum: str, stamps: Stamps, tables: Tables) -> None:
-        """Keeps the tables of a run whose files were verified.
-
-        Sooner or later `tables` becomes a part of those of many runs: small ones by the thousand
-        take several times the memory, and whatever is done with them several times as long.
-        """
-        self._fresh[checksum] = (stamps, tables)
-        # A policy that was left out when the study was packed has neither size nor time.
-        self._bytes += sum(stamp[0] for stamp in stamps if stamp)
+    def add(self, record: Mapping[str, Any], stamps: Stamps, tables: Tables) -> None:
+        """Keeps the tables of a run whose files were verified."""
+        self._fresh[record["checksum"]] = (stamps, tables)
+        self._bytes += sum(record["files"][name]["bytes"] for name in tables)
         if len(self._fresh) < SEGMENT and self._bytes < _LARGEST:
             return
         fresh, self._fresh, self._bytes = self._fresh, {}, 0
         data = _pack(fresh)
-        for name, (_, parts) in _unpack(pa.py_buffer(data)).items():
-            fresh[name][1].update(parts)
         # A full or read-only disk costs the next reader time, and nothing else.
         with contextlib.suppress(UserError):
             path = make_folder(self._folder) / f"{sha256(data)}.arrow"
@@ -91,56 +84,30 @@ class TableCache:
                 path.unlink()
 
 
-def _pack(runs: Mapping[str, tuple[Stamps, Tables]]) -> bytes:
-    """Returns the file of some runs: an index, and one table for all that have equal columns."""
-    places: dict[str, tuple[Stamps, dict[str, Any]]] = {}
-    parts: list[tuple[str, pa.Schema, list[pa.Table]]] = []
-    lengths: list[int] = []
-    for checksum, (stamps, tables) in runs.items():
-        own = {}
-        for name, table in tables.items():
-            equal = (
-                i
-                for i, (of, schema, _) in enumerate(parts)
-                if of == name and schema == table.schema
-            )
-            i = next(equal, len(parts))
-            if i == len(parts):
-                parts.append((name, table.schema, []))
-                lengths.append(0)
-            own[name] = (i, lengths[i], table.num_rows)
-            parts[i][2].append(table)
-            lengths[i] += table.num_rows
-        places[checksum] = (stamps, own)
-    streams = [_stream(pa.concat_tables(tables)) for *_, tables in parts]
-    # The index says where the tables begin, and they begin after it: its length is fixed first.
-    room = len(json.dumps({"parts": [[1 << 50, 1 << 50]] * len(parts), "runs": places})) + 8
-    at, ranges = -(-room // _ALIGNED) * _ALIGNED, []
-    for stream in streams:
-        ranges.append([at, at + len(stream)])
-        at += -(-len(stream) // _ALIGNED) * _ALIGNED
-    index = json.dumps({"parts": ranges, "runs": places}).encode()
-    data = bytearray(at)
-    data[: 8 + len(index)] = len(index).to_bytes(8, "little") + index
-    for (begin, end), stream in zip(ranges, streams, strict=True):
-        data[begin:end] = stream
-    return bytes(data)
+def _pack(runs: Mapping[str, tuple[Stamps, Tables]]) -> memoryview:
+    """Returns the file of some runs: few tables for all, and an index of them at the end."""
+    index: dict[str, tuple[Stamps, dict[str, Any]]] = {k: (v[0], {}) for k, v in runs.items()}
+    sink, ranges = pa.BufferOutputStream(), []
+    for i, (name, table, rows) in enumerate(join({k: v[1] for k, v in runs.items()})):
+        begin = sink.tell()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        ranges.append([begin, sink.tell()])
+        sink.write(bytes(-sink.tell() % _ALIGNED))
+        for checksum, (_, start, count) in rows.items():
+            index[checksum][1][name] = (i, start, count)
+    text = json.dumps({"parts": ranges, "runs": index}).encode()
+    sink.write(text + len(text).to_bytes(8, "little"))
+    return memoryview(sink.getvalue())
 
 
 def _unpack(data: pa.Buffer) -> dict[str, tuple[Stamps, Tables]]:
     """Returns the runs of a file; their tables are parts of it and take no memory of their own."""
-    length = int.from_bytes(data[:8].to_pybytes(), "little")
-    index = json.loads(data[8 : 8 + length].to_pybytes())
+    end = data.size - 8
+    length = int.from_bytes(data[end:].to_pybytes(), "little")
+    index = json.loads(data[end - length : end].to_pybytes())
     parts = [pa.ipc.open_stream(data[a:b]).read_all() for a, b in index["parts"]]
     return {
-        checksum: (stamps, {k: parts[i].slice(at, rows) for k, (i, at, rows) in places.items()})
+        checksum: (stamps, {k: Rows(parts[i], at, count) for k, (i, at, count) in places.items()})
         for checksum, (stamps, places) in index["runs"].items()
     }
-
-
-def _stream(table: pa.Table) -> bytes:
-    table = table.combine_chunks()
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())

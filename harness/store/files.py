@@ -94,7 +94,7 @@ def sha256(data: bytes | memoryview) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def write_atomic(path: Path, data: bytes, *, durable: bool = True) -> None:
+def write_atomic(path: Path, data: bytes | memoryview, *, durable: bool = True) -> None:
     """Writes a file so that a reader sees the old one or the new one, never a part.
 
     Args:
@@ -109,7 +109,9 @@ def write_atomic(path: Path, data: bytes, *, durable: bool = True) -> None:
     write_together(path.parent, {path.name: data}, durable=durable)
 
 
-def write_together(folder: Path, contents: Mapping[str, bytes], *, durable: bool = True) -> None:
+def write_together(
+    folder: Path, contents: Mapping[str, bytes | memoryview], *, durable: bool = True
+) -> None:
     """Writes several files of a folder, each whole or not at all, and waits for the disk once.
 
     Raises:

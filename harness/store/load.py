@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import gc
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +17,7 @@ import pyarrow as pa
 
 from pacebench.harness.errors import UserError
 from pacebench.harness.store.manifest import Manifest, ManifestEntry
+from pacebench.harness.store.parts import Rows, pieces
 from pacebench.harness.store.provenance import code_words, hardware_words, version_words
 from pacebench.harness.store.runs import StoredRun
 from pacebench.harness.store.store import RunStore
@@ -77,6 +82,19 @@ class Results:
 _FRAMES = ("runs", "evaluations", "updates")
 
 
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keeps Python from looking for garbage again and again among records that all stay."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
+@_no_collection()
 def load_results(path: Path | str) -> Results:
     """Reads the results folder of a study without changing anything in it.
 
@@ -96,7 +114,7 @@ def load_results(path: Path | str) -> Results:
         warnings.warn(
             f"run {run_id} is not to be trusted and counts as missing: {reason}; "
             "`pacebench run` sets it aside and runs it again.",
-            stacklevel=2,
+            stacklevel=3,
         )
     runs = _runs_frame(manifest, good, bad)
     return Results(
@@ -156,23 +174,22 @@ def _rows(
     runs: pd.DataFrame, manifest: Manifest, good: dict[str, StoredRun], *names: str
 ) -> pd.DataFrame:
     """Returns the rows of one kind of file over all runs, with the columns that identify a run."""
-    files: list[list[pa.Table]] = [[] for _ in names]
+    files: list[list[Rows]] = [[] for _ in names]
     positions, lengths = [], []
     for position, entry in enumerate(manifest.entries):
         found = good.get(entry.run_id)
         if found is None or names[0] not in found.tables:
             continue
         positions.append(position)
-        lengths.append(found.tables[names[0]].num_rows)
-        for name, tables in zip(names, files, strict=True):
+        lengths.append(count := found.tables[names[0]].length)
+        for name, rows in zip(names, files, strict=True):
             # Older runs have no file of times.
-            nothing = pa.table({"seconds": pa.nulls(lengths[-1], pa.float64())})
-            tables.append(found.tables.get(name, nothing))
+            rows.append(found.tables.get(name) or Rows(_no_times(count), 0, count))
     identity = runs[["run_id", "label", "setup", "seed", "current"]].astype({"run_id": "category"})
     if not positions:
         return identity.iloc[:0].copy()
     try:
-        whole = [pa.concat_tables(tables, promote_options="permissive") for tables in files]
+        whole = [pa.concat_tables(pieces(rows), promote_options="permissive") for rows in files]
     except pa.ArrowException as error:
         raise UserError(f"{names[0]}: the runs record different things ({error}).") from None
     frames = [identity.iloc[np.repeat(positions, lengths)].reset_index(drop=True)]
@@ -181,3 +198,8 @@ def _rows(
         repeating = [name for name in text if name in CATEGORIES]
         frames.append(table.to_pandas(categories=repeating))
     return pd.concat(frames, axis=1)
+
+
+@functools.cache
+def _no_times(count: int) -> pa.Table:
+    return pa.table({"seconds": pa.nulls(count, pa.float64())})

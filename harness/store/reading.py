@@ -159,8 +159,8 @@ def read_file(path: Path | str, limit: int | None = None) -> bytes:
         os.close(descriptor)
 
 
-def check_folder(path: Path | str) -> None:
-    """Refuses what stands in the place of a folder; nothing there is fine.
+def check_folder(path: Path | str) -> bool:
+    """Says whether there is a folder, and refuses what stands in its place.
 
     Raises:
         BadFileError: It is a link, a file or the like.
@@ -168,10 +168,11 @@ def check_folder(path: Path | str) -> None:
     try:
         mode = os.lstat(path).st_mode
     except (FileNotFoundError, NotADirectoryError):
-        return
+        return False
     if not stat.S_ISDIR(mode):
         what = "is a file" if stat.S_ISREG(mode) else _KINDS.get(stat.S_IFMT(mode), "is no folder")
         raise BadFileError(path, f"{what} where a folder is meant")
+    return True
 
 
 def parse_json(data: bytes, path: Path | str) -> Any:

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 from pydantic import (
     BaseModel,
-    ConfigDict,
     Field,
     StringConstraints,
     ValidationError,
@@ -28,6 +27,7 @@ from pacebench.harness.records import RunResult, Status
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.store.checkpoints import NAME as CHECKPOINT
 from pacebench.harness.store.files import make_folder, sha256, write_atomic, write_together
+from pacebench.harness.store.parts import Rows, Tables, join
 from pacebench.harness.store.provenance import provenance
 from pacebench.harness.store.reading import (
     BadFileError,
@@ -37,9 +37,10 @@ from pacebench.harness.store.reading import (
 )
 from pacebench.harness.store.study_files import RECORD
 from pacebench.harness.store.tables import (
+    check_table,
     diagnostics_table,
     evaluations_table,
-    from_parquet,
+    read_parquet,
     to_parquet,
     updates_tables,
 )
@@ -67,22 +68,16 @@ class BadRunError(Exception):
     """A run on disk that must not be read as data; the message says which file and why."""
 
 
-class _Lenient(BaseModel):
-    """A part of a record whose further keys are kept as they are."""
-
-    model_config = ConfigDict(extra="allow")
-
-
-class _File(_Lenient):
+class _File(BaseModel):
     bytes: Annotated[int, Field(ge=0)]
     sha256: Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 
 
-class _Hardware(_Lenient):
+class _Hardware(BaseModel):
     memory_bytes: float | None = None
 
 
-class _Execution(_Lenient):
+class _Execution(BaseModel):
     host: str | None = None
     started: Moment | None = None
     finished: Moment | None = None
@@ -94,8 +89,8 @@ class _Execution(_Lenient):
     hardware: _Hardware = _Hardware()
 
 
-class _Record(_Lenient):
-    """What readers of `run.json` rely on."""
+class _Record(BaseModel):
+    """What readers of `run.json` rely on; it may have further keys."""
 
     run_id: str
     run: dict[str, Any]
@@ -136,7 +131,7 @@ class StoredRun:
 
     run_id: str
     record: dict[str, Any]
-    tables: dict[str, pa.Table] = field(default_factory=dict)
+    tables: Tables = field(default_factory=dict)
 
     @property
     def status(self) -> Status:
@@ -220,8 +215,8 @@ def read_run(
     record = read_record(read, run_id)
     if record is None:
         return None
-    decoded = decode(read_files(read, record), record) if files else {}
-    return StoredRun(record["run_id"], record, decoded if tables else {})
+    found = decode({run_id: read_files(read, record)}, {run_id: record})[run_id] if files else {}
+    return StoredRun(run_id, record, found if tables else {})
 
 
 def read_record(read: Reader, run_id: str) -> dict[str, Any] | None:
@@ -250,34 +245,59 @@ def read_files(read: Reader, record: dict[str, Any]) -> dict[str, bytes]:
     }
 
 
-def decode(contents: dict[str, bytes], record: dict[str, Any]) -> dict[str, pa.Table]:
-    """Returns the tables of a run.
+def decode(
+    contents: Mapping[str, Mapping[str, bytes]], records: Mapping[str, dict[str, Any]]
+) -> dict[str, Tables]:
+    """Returns the tables of some runs, which are checked together.
 
     Raises:
-        BadRunError: One has other columns or dimensions than its record says.
+        BadRunError: One has other columns or dimensions than its record says, or those of one setup
+            differ among each other; which of them is bad shows when each is decoded alone.
     """
-    decoded: dict[str, pa.Table] = {}
-    for name, data in contents.items():
-        try:
-            decoded[name] = from_parquet(data, name)
-        except (pa.ArrowException, OSError, ValueError, LookupError) as error:
-            raise BadRunError(f"{name} is no table of ours: {error}") from error
-        if name == "updates.parquet":
-            _check_dimensions(decoded[name], record["run"])
-    if len({decoded[name].num_rows for name in UPDATE_FILES if name in decoded}) > 1:
-        raise BadRunError("updates.parquet and timings.parquet are of different lengths")
+    by_setup: dict[str, dict[str, Tables]] = {}
+    for run_id, files in contents.items():
+        by_setup.setdefault(_setup(records[run_id]), {})[run_id] = _read_tables(files)
+    decoded: dict[str, Tables] = {run_id: {} for run_id in contents}
+    for setup, runs in by_setup.items():
+        for name, table, rows in join(runs):
+            try:
+                check_table(table, name)
+            except ValueError as error:
+                raise BadRunError(f"{name} is no table of ours: {error}") from None
+            if name == "updates.parquet":
+                _check_dimensions(table, setup)
+            for run_id, own in rows.items():
+                decoded[run_id][name] = own
     return decoded
 
 
-def _check_dimensions(updates: pa.Table, run: dict[str, Any]) -> None:
-    """Refuses distributions of other dimensions than the contexts of the run's setup."""
-    # Taken from the offsets of the lists: Arrow's functions take as long as reading the file.
+def _setup(record: dict[str, Any]) -> str:
+    try:
+        return str(record["run"]["cell"]["setup"])
+    except (LookupError, TypeError):  # of another version
+        return ""
+
+
+def _read_tables(files: Mapping[str, bytes]) -> Tables:
+    tables = {}
+    for name, data in files.items():
+        try:
+            table = read_parquet(data)
+        except (pa.ArrowException, OSError, ValueError, LookupError) as error:
+            raise BadRunError(f"{name} is no table of ours: {error}") from None
+        tables[name] = Rows(table, 0, table.num_rows)
+    if len({tables[name].length for name in UPDATE_FILES if name in tables}) > 1:
+        raise BadRunError("updates.parquet and timings.parquet are of different lengths")
+    return tables
+
+
+def _check_dimensions(updates: pa.Table, setup: str) -> None:
+    """Refuses distributions of other dimensions than the contexts of their setup."""
     columns = [updates[name] for name in ("mean", "std")]
     lists = [chunk for column in columns for chunk in column.chunks]
-    lengths = {length for one in lists for length in np.diff(one.offsets).tolist()}
-    # A setup that is not installed here may have any.
-    with contextlib.suppress(LookupError, TypeError):
-        lengths.add(_dimension(str(run["cell"]["setup"])))
+    lengths = {int(length) for one in lists for length in np.unique(np.diff(one.offsets))}
+    with contextlib.suppress(LookupError):  # A setup that is not installed here may have any.
+        lengths.add(_dimension(setup))
     if len(lengths) > 1 or any(column.null_count for column in columns):
         raise BadRunError("updates.parquet has contexts of other dimensions than the setup")
 

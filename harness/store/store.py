@@ -42,7 +42,7 @@ from pacebench.harness.store.runs import (
     read_run,
     write_run,
 )
-from pacebench.harness.store.scan import Scan
+from pacebench.harness.store.scan import scan
 from pacebench.harness.store.study_files import RECORD, StudyFiles
 from pacebench.harness.store.tables import from_parquet
 from pacebench.harness.study.specs import PlannedRun
@@ -147,8 +147,7 @@ class RunStore:
         Returns:
             The finished runs by id, and for every bad one the reason.
         """
-        found = Scan(self.files, run_ids, self._cache if tables else None)
-        return found.good, found.bad
+        return scan(self.files, run_ids, self._cache if tables else None)
 
     @functools.cached_property
     def _cache(self) -> TableCache:

@@ -24,7 +24,6 @@ from pacebench.harness.store.reading import (
     check_file,
     check_folder,
     check_size,
-    limit_of,
     open_stream,
     read_file,
 )
@@ -41,6 +40,8 @@ _PACKED = re.compile(
     r"(manifest\.json|plan\.json|ledger\.jsonl|runs/[0-9a-f]{1,64}/"
     r"(run\.json|(evaluations|updates|timings|diagnostics)\.parquet|policy\.safetensors|log\.txt))"
 )
+# How long the name and the rest of the head before each packed file are.
+_LENGTHS = struct.Struct("<26xHH")
 # What the standard library raises on a damaged archive.
 _DAMAGED = (
     zipfile.BadZipFile,
@@ -112,29 +113,27 @@ class StudyFiles:
             BadFileError: It is something else than a file, or too large.
             OSError: It cannot be read.
         """
-        try:
-            # pathlib would take longer than the reading does, ten thousand times.
-            path = f"{self.folder}/{name}"
-            check_folder(os.path.dirname(path))
-            return read_file(path)
-        except (FileNotFoundError, NotADirectoryError):
-            if name not in self.packed:
-                raise FileNotFoundError(name) from None
-            return self.read_packed(name)
+        # pathlib would take longer than the reading does, ten thousand times.
+        path = f"{self.folder}/{name}"
+        if check_folder(os.path.dirname(path)):
+            with contextlib.suppress(FileNotFoundError):
+                return read_file(path)
+        if name not in self.packed:
+            raise FileNotFoundError(name)
+        return self.read_packed(name)
 
     def read_packed(self, name: str) -> bytes:
         """Returns the packed content of a file, whether or not a loose one stands before it."""
-        with self._open_packed(name) as file:
-            return file.read(limit_of(name) + 1)
+        assert self._zip is not None
+        info = self._zip.getinfo(name)
+        check_size(name, max(info.file_size, info.compress_size))
+        with self._damage():
+            return _content(self._zip, info)
 
     @contextlib.contextmanager
-    def _open_packed(self, name: str) -> Iterator[IO[bytes]]:
-        assert self._zip is not None
+    def _damage(self) -> Iterator[None]:
         try:
-            if name != LEDGER:  # which is read line by line
-                check_size(name, self._zip.getinfo(name).file_size)
-            with self._zip.open(name) as file:
-                yield file
+            yield
         except _DAMAGED as error:
             raise BadFileError(self.archive, f"is damaged ({error})") from None
 
@@ -146,8 +145,9 @@ class StudyFiles:
             BadFileError: It is something else than a file, or the archive is damaged.
         """
         with contextlib.ExitStack() as stack:
-            if packed and name in self.packed:
-                yield stack.enter_context(self._open_packed(name))
+            if packed and self._zip and name in self.packed:
+                stack.enter_context(self._damage())
+                yield stack.enter_context(self._zip.open(name))
                 return
             file: BinaryIO = io.BytesIO()
             if not packed:
@@ -180,6 +180,21 @@ class StudyFiles:
             rest = {name: self.read_packed(name) for name in self.packed - gone}
             write_archive(self.archive, rest)
             self.reopen()
+
+
+def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
+    """Returns the content of a packed file, in two thirds of the standard library's time."""
+    assert archive.fp is not None
+    if info.flag_bits & 1 or info.compress_type not in (zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED):
+        raise zipfile.BadZipFile(f"{info.filename} is encrypted, or packed in no way of ours")
+    file = archive.fp.fileno()
+    lengths = _LENGTHS.unpack(os.pread(file, _LENGTHS.size, info.header_offset))
+    data = os.pread(file, info.compress_size, info.header_offset + _LENGTHS.size + sum(lengths))
+    if info.compress_type == zipfile.ZIP_DEFLATED:
+        data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, info.file_size + 1)
+    if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
+        raise zipfile.BadZipFile(f"{info.filename} is not what was packed")
+    return data
 
 
 def write_archive(path: Path, contents: Mapping[str, bytes]) -> None:

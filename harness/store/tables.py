@@ -55,8 +55,6 @@ _REQUIRED = {
 }
 # What `load_results` puts before the columns of every run, and what stands in a file of its own.
 RESERVED = ("run_id", "label", "setup", "seed", "current", *TIMING_COLUMNS)
-# The last good schema of each file, and which of its columns are lists.
-_checked: dict[str, tuple[pa.Schema, list[int]]] = {}
 # Over all columns of a file: many times what a run records.
 _MOST_VALUES = 200_000_000
 
@@ -137,26 +135,35 @@ def from_parquet(data: bytes, name: str) -> pa.Table:
     Raises:
         pyarrow.ArrowException: The bytes are no Parquet file.
         ValueError: It has other columns than we write, or more values than a run can have.
-        LookupError: It lacks a column.
     """
+    table = read_parquet(data)
+    check_table(table, name)
+    return table
+
+
+def read_parquet(data: bytes) -> pa.Table:
+    """Returns a table whose columns are still to be checked; see `from_parquet`."""
     # What `pq.ParquetFile` is made of: its own part takes as long as the reading of a small file.
     reader = ParquetReader()
     reader.open(pa.BufferReader(data), pre_buffer=False)
-    facts, found = reader.metadata, reader.schema_arrow
-    schema, lists = _checked.get(name, (None, []))
-    if found != schema:
-        _check_types(found, name)
-        lists = [i for i, field in enumerate(found) if pa.types.is_list(field.type)]
-        _checked[name] = found, lists
+    facts, columns = reader.metadata, range(reader.metadata.num_columns)
+    groups = [facts.row_group(i) for i in range(facts.num_row_groups)]
     # A few bytes of Parquet may stand for billions of values.
-    groups = [facts.row_group(i) for i in range(facts.num_row_groups)] if lists else []
-    values = sum(group.column(i).num_values for group in groups for i in lists)
-    if values + facts.num_rows * facts.num_columns > _MOST_VALUES:
+    values = sum([group.column(i).num_values for group in groups for i in columns])
+    if max(values, facts.num_rows * len(columns)) > _MOST_VALUES:
         raise ValueError(f"it has more than {_MOST_VALUES} values")
-    table = reader.read_all(use_threads=False)
+    return reader.read_all(use_threads=False)
+
+
+def check_table(table: pa.Table, name: str) -> None:
+    """Refuses what is no table of ours, of one run or of several joined.
+
+    Raises:
+        ValueError: It has other columns than we write, or gaps where we leave none.
+    """
+    _check_types(table.schema, name)
     if name == "evaluations.parquet" and any(column.null_count for column in table.columns):
         raise ValueError("it has rows with gaps")
-    return table
 
 
 def _check_types(found: pa.Schema, name: str) -> None:

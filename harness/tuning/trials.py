@@ -144,7 +144,7 @@ def scores_of(search: Search, runs: list[PlannedRun]) -> list[SeedScore]:
             )
         score: float | None = None
         if stored.status is Status.OK:
-            episodes = stored.tables["evaluations.parquet"].to_pandas()
+            episodes = stored.tables["evaluations.parquet"].table.to_pandas()
             score = estimate(episodes, search.study.statistics.primary[0], scale)
         elif stored.status in FLOORED:
             score = scale.floor

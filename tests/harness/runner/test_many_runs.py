@@ -69,7 +69,7 @@ def test_what_the_runner_verified_is_not_decoded_again(store, monkeypatch, tmp_p
     for run in plan_cell("a", seeds=6):
         store.write(run, sample_result(run), {"attempts": 1})
         assert coordinator._take_note(run)
-    monkeypatch.setattr(runs, "from_parquet", None)
+    monkeypatch.setattr(runs, "read_parquet", None)
     found = load_results(store.root)
     assert not found.problems
     assert len(found.evaluations) == 6 * 60

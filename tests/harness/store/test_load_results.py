@@ -5,16 +5,24 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from pacebench.harness.errors import UserError
 from pacebench.harness.records import EVALUATION_COLUMNS
 from pacebench.harness.store import runs, scan
 from pacebench.harness.store.load import RUN_COLUMNS, load_results
+from pacebench.harness.store.pack import pack
 from pacebench.harness.store.store import RunStore
-from pacebench.harness.store.tables import from_parquet, to_parquet, updates_tables
+from pacebench.harness.store.tables import (
+    from_parquet,
+    read_parquet,
+    to_parquet,
+    updates_tables,
+)
 from pacebench.harness.study.specs import PlannedRun
 from tests.harness.runner.plans import plan_cell
+from tests.harness.store.damages import forge_table
 from tests.harness.store.samples import empty_result, sample_result
 
 
@@ -123,11 +131,11 @@ def decoded(monkeypatch):
     """Counts the files that are decoded from now on."""
     found = []
 
-    def count(data, name):
-        found.append(name)
-        return from_parquet(data, name)
+    def count(data):
+        found.append(len(data))
+        return read_parquet(data)
 
-    monkeypatch.setattr(runs, "from_parquet", count)
+    monkeypatch.setattr(runs, "read_parquet", count)
     return found
 
 
@@ -147,6 +155,15 @@ def test_runs_read_before_are_not_decoded_again(store, cached, monkeypatch, tmp_
     segments[0].write_bytes(segments[0].read_bytes()[:-1])
     same(load_results(store.root), cached)
     assert len(files) > 3
+
+
+def test_tables_of_a_packed_study_are_kept_by_the_size_of_its_files(store, cached, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(store.root.parent / "packed"))
+    archive = pack(store.root)
+    # More than three runs have, and the archive is of all of them.
+    monkeypatch.setattr("pacebench.harness.store.cache._LARGEST", archive.stat().st_size)
+    same(load_results(store.root), cached)
+    assert len([*(store.root.parent / "packed").rglob("*.arrow")]) == 2
 
 
 def test_a_file_that_was_touched_is_verified_again(store, cached):
@@ -181,6 +198,7 @@ def test_a_cache_that_cannot_be_written_costs_nothing_but_time(
 def test_many_runs_take_each_step_together_and_a_bad_one_stays_alone(store, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
     monkeypatch.setattr("pacebench.harness.store.scan.SEGMENT", 3)
+    monkeypatch.setattr("pacebench.harness.store.scan.THREADS", 1)
     steps = []
     for name in ("read_record", "read_files", "decode"):
         step = getattr(scan, name)
@@ -191,8 +209,8 @@ def test_many_runs_take_each_step_together_and_a_bad_one_stays_alone(store, tmp_
 
         monkeypatch.setattr(scan, name, noted)
     whole = load_results(store.root)
-    # Three records, then their files, then their tables.
-    assert steps[:9] == ["read_record"] * 3 + ["read_files"] * 3 + ["decode"] * 3
+    # Three records, then their files, then their tables all at once.
+    assert steps[:7] == ["read_record"] * 3 + ["read_files"] * 3 + ["decode"]
     entry = store.manifest().entries[1]
     (store.folder(entry.run_id) / "updates.parquet").write_bytes(b"")
     with pytest.warns(UserWarning, match="0 bytes instead of"):
@@ -208,3 +226,41 @@ def test_a_column_of_a_kind_that_nobody_writes_is_refused():
     odd = updates.append_column("own", [[{"a": 1}] * updates.num_rows])
     with pytest.raises(ValueError, match="its column 'own' is of type struct"):
         from_parquet(to_parquet(odd), "updates.parquet")
+
+
+def test_one_bad_table_among_many_is_found_and_the_others_are_read(store, monkeypatch):
+    whole = load_results(store.root)
+    good, gaps, short = (store.folder(entry.run_id) for entry in store.manifest().entries[:3])
+    nothing = pa.nulls(60, pa.int32())
+    forge_table(gaps, "evaluations.parquet", lambda t: t.set_column(3, "context", nothing))
+    forge_table(short, "timings.parquet", lambda t: t.slice(1))
+    with pytest.warns(UserWarning, match="counts as missing"):
+        rest = load_results(store.root)
+    assert set(rest.problems) == {gaps.name, short.name}
+    assert "rows with gaps" in rest.problems[gaps.name]
+    assert "different lengths" in rest.problems[short.name]
+    left = whole.evaluations[~whole.evaluations["run_id"].isin(rest.problems)]
+    assert good.name in set(left["run_id"])
+    assert rest.evaluations["return"].tolist() == left["return"].tolist()
+
+
+def test_runs_of_other_columns_and_dimensions_are_read_together(store):
+    first, second = (store.folder(entry.run_id) for entry in store.manifest().entries[:2])
+    own = [["x", "y", "z"]]
+    forge_table(first, "updates.parquet", lambda t: t.append_column("own", own))
+    wider = [[[1.0, 2.0, 3.0]] * 3]
+
+    def widen(table):
+        for name in ("mean", "std"):
+            at = table.schema.get_field_index(name)
+            table = table.set_column(at, table.schema.field(name), wider)
+        return table
+
+    forge_table(second, "updates.parquet", widen)
+    results = load_results(store.root)
+    assert not results.problems, "the setup is not installed, and may have any dimension"
+    updates = results.updates.set_index("run_id")
+    assert updates.loc[first.name, "own"].tolist() == ["x", "y", "z"]
+    assert updates["own"].isna().sum() == len(updates) - 3
+    assert {len(mean) for mean in updates.loc[second.name, "mean"]} == {3}
+    assert {len(mean) for mean in updates.loc[first.name, "mean"]} == {2}

@@ -42,15 +42,15 @@ def test_what_was_written_is_read_back(written: Path) -> None:
     assert found.run_id == written.name == run.run_id
     assert found.status is Status.OK
     assert found.record["run"] == run.determinants()
-    rows = found.tables["evaluations.parquet"].to_pydict()
+    rows = found.tables["evaluations.parquet"].table.to_pydict()
     assert rows["step"] == result.evaluations["step"]
     np.testing.assert_array_equal(rows["return"], np.float32(result.evaluations["return"]))
     assert rows["success"] == result.evaluations["success"]
-    updates = found.tables["updates.parquet"].to_pydict()
+    updates = found.tables["updates.parquet"].table.to_pydict()
     assert updates["mean"] == result.updates["mean"], "doubles are kept to the last bit"
     assert updates["slack"] == [None] * 3
     assert "seconds" not in updates
-    assert found.tables["timings.parquet"].column_names == ["seconds"]
+    assert found.tables["timings.parquet"].table.column_names == ["seconds"]
     policy = RunStore(written.parents[1]).policy(run.run_id)
     np.testing.assert_array_equal(policy["weights"], result.policy["weights"])
 
@@ -75,7 +75,7 @@ def test_diagnostics_are_kept_where_there_are_any(tmp_path: Path, written: Path)
 def test_types_do_not_depend_on_what_was_recorded(written: Path) -> None:
     found = _read(written)
     assert found is not None
-    schema = found.tables["updates.parquet"].schema
+    schema = found.tables["updates.parquet"].table.schema
     assert str(schema.field("threshold").type) == "double", "though every value is None"
     assert str(schema.field("theta").type).startswith("list<")
     assert str(schema.field("iterations").type) == "int64"
