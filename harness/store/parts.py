@@ -35,7 +35,7 @@ class Rows(NamedTuple):
 Tables = dict[str, Rows]  # of one run, by the file that they are from
 
 
-class Part(NamedTuple):
+class RunTables(NamedTuple):
     """The rows of runs that have equal columns.
 
     Attributes:
@@ -49,7 +49,7 @@ class Part(NamedTuple):
     rows: dict[str, Rows]
 
 
-def join(runs: Mapping[str, Tables]) -> list[Part]:
+def join(runs: Mapping[str, Tables]) -> list[RunTables]:
     """Returns the rows of some runs in few tables."""
     files: dict[str, dict[str, Rows]] = {}
     for run, tables in runs.items():
@@ -67,13 +67,13 @@ def join(runs: Mapping[str, Tables]) -> list[Part]:
     return parts
 
 
-def _part(name: str, rows: Mapping[str, Rows]) -> Part:
+def _part(name: str, rows: Mapping[str, Rows]) -> RunTables:
     table = pa.concat_tables(pieces(rows.values())).combine_chunks()
     placed, start = {}, 0
     for run, (_, _, count) in rows.items():
         placed[run] = Rows(table, start, count)
         start += count
-    return Part(name, table, placed)
+    return RunTables(name, table, placed)
 
 
 def pieces(rows: Iterable[Rows]) -> list[pa.Table]:

@@ -77,6 +77,13 @@ def failures(root: Path) -> list[dict[str, object]]:
     return [e for e in RunStore(root).ledger.read() if e["event"] == "failure"]
 
 
+def wait_for_failure(root: Path, runner: subprocess.Popen[str]) -> None:
+    """Waits until a loss was noticed: what hurries before that may end as if nothing were lost."""
+    while not failures(root):
+        assert runner.poll() is None
+        time.sleep(0.1)
+
+
 def test_a_ray_cluster_that_loses_a_node(tmp_path, expected, hurry):
     pytest.importorskip("ray", reason="Ray is not installed: pip install 'pacebench[ray]'")
     from ray.cluster_utils import Cluster
@@ -90,6 +97,7 @@ def test_a_ray_cluster_that_loses_a_node(tmp_path, expected, hurry):
         runner = start(root, plan)
         wait_for_attempts(root, runner, 2)
         cluster.remove_node(doomed, allow_graceful=False)
+        wait_for_failure(root, runner)
         hurry()
         assert finish(runner)["statuses"] == ALL
     finally:
@@ -233,6 +241,7 @@ def test_a_ray_node_on_another_host_that_is_lost_without_a_word(
     hosts = {holder.facts.host for holder in Leases(root).live().values()}
     assert hosts == {socket.gethostname(), other_host.name}
     other_host.lose()
+    wait_for_failure(root, runner)
     hurry()
     assert finish(runner)["statuses"] == ALL
     (lost,) = failures(root)
