@@ -15,6 +15,7 @@ from pacebench.curricula.capabilities import Capabilities
 from pacebench.curricula.checks import Array, as_number
 from pacebench.curricula.distributions import UniformBox
 from pacebench.curricula.errors import CurriculumError
+from pacebench.curricula.kernel_regression import NearbyRegression
 from pacebench.curricula.options import SearchRange
 from pacebench.curricula.registry import register
 from pacebench.curricula.successes import Memory, remember, successful_contexts
@@ -26,10 +27,6 @@ _EPSILON, _WIDTH = 0.5, 7.75
 _BANDWIDTH = 0.3
 # Candidates of each particle that are looked at first.
 _FIRST = 10
-# Kernels computed at a time: they stay in the cache.
-_AT_A_TIME = 1 << 16
-# The smallest logarithm of a kernel that counts, and the sum of kernels below which all are far.
-_NEGLIGIBLE, _FAR = np.float32(-60.0), 1e-9
 # What a context drawn from a particle is off by, as a share of the box, and of a success the part
 # that does not depend on how far it fell short.
 _NOISE = 1e-3
@@ -62,7 +59,8 @@ class Currot(Curriculum):
         V̂(c) = Σ k(c, x) V / Σ k(c, x)        k(c, x) = exp(−‖c − x‖²/2h²), h = 0.3 √ε
 
     over a buffer of successes (V ≥ δ), kept close to the target by optimal assignment, and the most
-    recent failures. Once the mean prediction over the particles has reached δ, each update
+    recent failures, as far as they lie within 3h. Once the mean prediction over the particles has
+    reached δ, each update
 
     1. replaces particles with V̂ < δ by successes, by optimal assignment;
     2. moves them along the sliced transport to as many target samples, x ↦ x + mean over directions
@@ -93,7 +91,7 @@ class Currot(Curriculum):
         bounded_memory=True,
         reaches_target=0.05,
     )
-    result_version: ClassVar[str] = "2"
+    result_version: ClassVar[str] = "3"
     search: ClassVar[dict[str, SearchRange]] = {"metric_epsilon": SearchRange(0.05, 2.0, log=True)}
     threshold: float
 
@@ -136,11 +134,12 @@ class Currot(Curriculum):
         inside = np.clip(contexts, self.lower, self.upper)
         # As many target samples at each mode as belong there: particles must not change sides.
         draw = getattr(self.target, "stratified", self.target.sample)
-        wanted = np.clip(draw(self.count, rng), self.lower, self.upper)
         memory = remember(
-            self.memory, inside, values, self.threshold, wanted, self.count, fails=self.reached
+            *(self.memory, inside, values, self.threshold, draw(self.count, rng)),
+            size=self.count,
+            fails=self.reached,
         )
-        model = KernelRegression(*memory.known(), _BANDWIDTH * self.radius)
+        model = NearbyRegression(*memory.known(), _BANDWIDTH * self.radius, rng)
         expected = model(particles)
         mean = float(expected.mean())
         reached = self.reached or mean >= self.threshold
@@ -148,16 +147,17 @@ class Currot(Curriculum):
         if not reached:
             return Proposal("wait", "below δ", self._distribution, state, mean)
         spread = 0.005 * self.radius**2, (self.upper - self.lower) / 4.0
-        successes = successful_contexts(memory, self.threshold, self.count, spread, rng)
-        successes = np.clip(successes, self.lower, self.upper)
+        successes = successful_contexts(
+            memory, self.threshold, self.count, spread, (self.lower, self.upper), rng
+        )
         safe, good = self._replaced(model, particles, expected, successes)
-        moved = self._moved(model, safe, good, wanted, rng)
+        moved = self._moved(model, safe, good, draw(self.count, rng), rng)
         after = float(model(moved).mean())
         case = f"{int((~good).sum())} of {self.count} below δ"
         return Proposal("transport", case, self._of(moved), state, after)
 
     def _replaced(
-        self, model: KernelRegression, particles: Array, expected: Array, successes: Array
+        self, model: NearbyRegression, particles: Array, expected: Array, successes: Array
     ) -> tuple[Array, NDArray[np.bool_]]:
         """Returns the particles, those below δ replaced, and which of them are now above it."""
         safe, good = particles.copy(), expected >= self.threshold
@@ -172,7 +172,7 @@ class Currot(Curriculum):
 
     def _moved(
         self,
-        model: KernelRegression,
+        model: NearbyRegression,
         particles: Array,
         good: NDArray[np.bool_],
         wanted: Array,
@@ -228,50 +228,6 @@ class Currot(Curriculum):
             "memory": Memory.of(state, self.dim),
             "_distribution": self._of(particles),
         }
-
-
-class KernelRegression:
-    """Nadaraya–Watson regression with a Gaussian kernel of width h."""
-
-    def __init__(self, contexts: Array, values: Array, width: float) -> None:
-        # Single precision halves the time of the many exponentials; centring keeps its digits.
-        self._origin, self._width = contexts.mean(axis=0), width
-        points = (contexts - self._origin) / width
-        halves = 0.5 * np.einsum("ij,ij->i", points, points)
-        # −‖c − x‖²/2h² = c·x − ‖x‖²/2 − ‖c‖²/2, as one product.
-        self._points = np.column_stack([points, -halves, np.ones(len(points))]).astype(np.float32).T
-        self._shift = float(values.min())
-        # Beside the values stand ones: both sums of the regression are one product, too.
-        shifted = values - self._shift
-        self._values = np.column_stack([shifted, np.ones(len(shifted))]).astype(np.float32)
-
-    def __call__(self, contexts: Array) -> Array:
-        """Returns the prediction at each row of (n, d)."""
-        x = (contexts - self._origin) / self._width
-        halves = 0.5 * np.einsum("ij,ij->i", x, x)
-        asked = np.column_stack([x, np.ones(len(x)), -halves]).astype(np.float32)
-        sums = np.empty((len(asked), 2), np.float32)
-        height = max(1, _AT_A_TIME // len(self._values))
-        # Fresh memory would take longer to get than to fill.
-        space = np.empty((min(height, len(asked)), len(self._values)), np.float32)
-        for start in range(0, len(asked), height):
-            rows = asked[start : start + height]
-            logs = np.matmul(rows, self._points, out=space[: len(rows)])
-            sums[start : start + height] = self._sums(logs)
-        far = np.flatnonzero(sums[:, 1] < _FAR)
-        if len(far):
-            # The nearest point decides where all are far; its logarithm becomes zero.
-            logs = asked[far] @ self._points
-            logs -= logs.max(axis=1, keepdims=True)
-            sums[far] = self._sums(logs)
-        return sums[:, 0] / sums[:, 1].astype(np.float64) + self._shift
-
-    def _sums(self, logs: NDArray[np.float32]) -> NDArray[np.float32]:
-        """Returns Σ k V and Σ k of each row; overwrites the logarithms."""
-        # Smaller numbers are nothing beside the others, and slow to compute with.
-        np.maximum(logs, _NEGLIGIBLE, out=logs)
-        np.exp(logs, out=logs)
-        return np.asarray(logs @ self._values)
 
 
 def transport(source: Array, wanted: Array, rng: np.random.Generator) -> Array:

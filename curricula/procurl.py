@@ -11,9 +11,9 @@ from scipy.spatial.distance import cdist
 from pacebench.curricula.base import Common, Curriculum, Proposal
 from pacebench.curricula.capabilities import Capabilities
 from pacebench.curricula.checks import Array
-from pacebench.curricula.currot import KernelRegression
 from pacebench.curricula.distributions import Distribution, UniformBox
 from pacebench.curricula.errors import CurriculumError
+from pacebench.curricula.kernel_regression import KernelRegression
 from pacebench.curricula.options import SearchRange
 from pacebench.curricula.registry import register
 

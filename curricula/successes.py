@@ -11,16 +11,19 @@ from scipy.spatial.distance import cdist
 from pacebench.curricula.checks import Array
 from pacebench.curricula.errors import CurriculumError
 
+# How often noise is drawn before a context that lies outside of the bounds is clipped.
+_DRAWS = 11
+
 
 class Memory(NamedTuple):
     """Remembered episodes.
 
     Attributes:
-        contexts: Those of the successes; before half of them have reached δ, of the best.
+        contexts: Those of the successes; before half of them exceed δ, of the best.
         values: Their values.
         failed_contexts: Those of recent episodes that were not taken in.
         failed_values: Their values.
-        settled: Whether half of the successes have reached δ.
+        settled: Whether half of the successes exceeded δ before the last update.
         worst: The smallest value of the first update.
     """
 
@@ -90,7 +93,8 @@ def remember(
     if fails:
         failed = np.concatenate([failed, contexts[~taken]])[-size:]
         failed_values = np.concatenate([failed_values, values[~taken]])[-size:]
-    settled = memory.settled or bool(kept_values[len(kept_values) // 2] >= threshold)
+    before = memory.values
+    settled = memory.settled or bool(len(before) and before[len(before) // 2] > threshold)
     worst = float(values.min()) if memory.worst is None else memory.worst
     return Memory(kept, kept_values, failed, failed_values, settled, worst)
 
@@ -119,22 +123,21 @@ def _best(
 def _near(
     memory: Memory, contexts: Array, values: Array, threshold: float, wanted: Array, size: int
 ) -> _Taken:
-    """Exchanges what fell short for new successes; then keeps those nearest to the target."""
+    """Exchanges what fell short for new successes; where nothing did, keeps those near target."""
     taken = values >= threshold
     if not taken.any():
         return memory.contexts, memory.values, taken
-    fresh, fresh_values = contexts[taken], values[taken]
     # The worst of those below δ make room first.
     short = np.flatnonzero(memory.values < threshold)
-    short = short[np.argsort(memory.values[short], kind="stable")][: len(fresh)]
-    old = np.delete(np.arange(len(memory.values)), short)
-    pool = np.concatenate([memory.contexts[old], fresh])
-    pool_values = np.concatenate([memory.values[old], fresh_values])
-    if len(pool) > size:
+    short = short[np.argsort(memory.values[short], kind="stable")][: int(taken.sum())]
+    pool = np.concatenate([contexts[taken], np.delete(memory.contexts, short, axis=0)])
+    pool_values = np.concatenate([values[taken], np.delete(memory.values, short)])
+    if len(short) or len(memory.values) < size:
+        chosen = np.arange(len(pool))[:size]
+    else:
         chosen, _ = linear_sum_assignment(cdist(pool, wanted, "sqeuclidean"))
-        pool, pool_values = pool[chosen], pool_values[chosen]
-        taken[taken] = np.isin(np.arange(len(fresh)) + len(old), chosen)
-    return pool, pool_values, taken
+    taken[taken] = np.isin(np.arange(int(taken.sum())), chosen)
+    return pool[chosen], pool_values[chosen], taken
 
 
 def successful_contexts(
@@ -142,6 +145,7 @@ def successful_contexts(
     threshold: float,
     count: int,
     spread: tuple[float, Array],
+    bounds: tuple[Array, Array],
     rng: np.random.Generator,
 ) -> Array:
     """Returns `count` contexts around remembered ones, the further the more they fall short.
@@ -152,6 +156,7 @@ def successful_contexts(
         count: How many.
         spread: Standard deviations of the noise: where δ is reached, and added where a value is the
             worst ever.
+        bounds: The smallest and the largest context; noise that leads beyond is drawn anew.
         rng: The source of randomness.
     """
     contexts, values = memory.contexts, memory.values
@@ -168,4 +173,10 @@ def successful_contexts(
         chances = excess / total if total > 0.0 else None
         chosen = half + rng.choice(len(excess), size=count, p=chances)
     noise = spread[0] + np.minimum(1.0, short[chosen])[:, None] * spread[1]
-    return np.asarray(contexts[chosen] + noise * rng.standard_normal((count, contexts.shape[1])))
+    drawn, outside = np.array(contexts[chosen]), np.arange(count)
+    for _ in range(_DRAWS):
+        step = noise[outside] * rng.standard_normal((len(outside), contexts.shape[1]))
+        drawn[outside] = contexts[chosen[outside]] + step
+        beyond = (drawn < bounds[0]) | (drawn > bounds[1])
+        outside = np.flatnonzero(beyond.any(axis=1))
+    return np.clip(drawn, *bounds)

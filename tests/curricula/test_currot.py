@@ -10,7 +10,8 @@ import pytest
 
 from pacebench import curricula
 from pacebench.curricula import CurriculumError, Gaussian, Mixture
-from pacebench.curricula.currot import KernelRegression, transport
+from pacebench.curricula.currot import transport
+from pacebench.curricula.kernel_regression import KernelRegression, NearbyRegression
 from pacebench.curricula.successes import Memory, remember, successful_contexts
 
 GATES = Mixture([Gaussian([3.0, 0.5], [1e-4] * 2), Gaussian([-3.0, 0.5], [1e-4] * 2)])
@@ -89,6 +90,35 @@ def test_the_regression_equals_the_formula_and_the_nearest_point_far_away():
     assert KernelRegression(x, v, 0.01)(far)[0] == pytest.approx(nearest, abs=1e-5)
 
 
+def test_nearby_regression_looks_at_points_within_three_widths_or_at_the_ten_nearest():
+    rng = np.random.default_rng(0)
+    x, v = rng.normal(size=(30, 2)), rng.normal(size=30)
+    asked = rng.normal(size=(700, 2))
+    squares = ((asked[:, None] - x[None]) ** 2).sum(axis=2) / 0.2**2
+    near = squares < 9.0
+    none = np.flatnonzero(~near.any(axis=1))
+    # No more than half of the points are ever near, so that none is left out.
+    assert near.sum(axis=1).max() <= 15
+    assert len(none)
+    for row in none:
+        near[row, np.argsort(squares[row])[:10]] = True
+    nearest = squares.min(axis=1, keepdims=True)
+    weights = np.where(near, np.exp((nearest - squares) / 2), 0.0)
+    expected = (weights @ v) / weights.sum(axis=1)
+    np.testing.assert_allclose(NearbyRegression(x, v, 0.2, rng)(asked), expected, atol=2e-5)
+
+
+def test_of_more_points_than_half_a_random_half_is_looked_at():
+    x, v = np.zeros((10, 1)), np.arange(10.0) == 0.0
+    found = [
+        NearbyRegression(x, v.astype(float), 1.0, np.random.default_rng(seed))(np.zeros((1, 1)))[0]
+        for seed in range(400)
+    ]
+    # The one that differs is among five of ten, or not.
+    assert set(np.round(found, 6)) == {0.0, 0.2}
+    assert np.mean(found) == pytest.approx(0.1, abs=0.015)
+
+
 def test_transport_in_one_dimension_matches_quantiles():
     rng = np.random.default_rng(0)
     source, wanted = np.array([[0.0], [2.0], [1.0]]), np.array([[10.0], [30.0], [20.0]])
@@ -104,17 +134,37 @@ def test_the_memory_keeps_successes_near_the_target():
 
     memory = after(Memory.empty(1), [9, 8], [0.0, 2.0], fails=False)
     assert memory.values.tolist() == [0.0, 2.0]
-    assert (memory.settled, memory.worst) == (True, 0.0)
+    assert (memory.settled, memory.worst) == (False, 0.0)
+    # Until half of them exceed δ the best are kept.
+    memory = after(memory, [4], [0.5], fails=False)
+    assert (memory.values.tolist(), memory.settled) == ([0.0, 2.0], True)
     # Successes take the place of what fell short; failures are remembered apart.
     memory = after(memory, [7, 6, 5], [3.0, -1.0, 3.0], fails=True)
-    assert memory.contexts.ravel().tolist() == [8.0, 7.0, 5.0]
+    assert memory.contexts.ravel().tolist() == [7.0, 5.0, 8.0]
     assert memory.failed_contexts.tolist() == [[6.0]]
+    # They do not come in by their place before the memory is full: the oldest leave.
+    memory = after(memory, [9, 20], [3.0, 3.0], fails=True)
+    assert memory.contexts.ravel().tolist() == [9.0, 20.0, 7.0, 5.0]
     # Once full, the nearest to the target stay.
-    memory = after(memory, [1, 20, 2], [3.0, 3.0, 3.0], fails=True)
+    memory = after(memory, [1, 30, 2], [3.0, 3.0, 3.0], fails=True)
     assert sorted(memory.contexts.ravel().tolist()) == [1.0, 2.0, 5.0, 7.0]
-    assert memory.failed_contexts.ravel().tolist() == [6.0, 20.0]
-    drawn = successful_contexts(memory, 1.0, 50, (1e-6, np.ones(1)), rng)
+    assert memory.failed_contexts.ravel().tolist() == [6.0, 30.0]
+    bounds = np.zeros(1), np.full(1, 9.0)
+    drawn = successful_contexts(memory, 1.0, 50, (1e-6, np.ones(1)), bounds, rng)
     assert set(drawn.round(3).ravel().tolist()) == {1.0, 2.0, 5.0, 7.0}
+
+
+def test_noise_that_leads_out_of_the_bounds_is_drawn_anew():
+    at_the_edge = Memory(
+        np.zeros((1, 1)), np.array([2.0]), np.zeros((0, 1)), np.zeros(0), True, 0.0
+    )
+    bounds = np.zeros(1), np.ones(1)
+    drawn = successful_contexts(
+        at_the_edge, 1.0, 400, (0.1, np.ones(1)), bounds, np.random.default_rng(0)
+    )
+    # Clipped noise would lie on the edge in half of the cases, and be 0.04 away on average.
+    assert np.mean(drawn == 0.0) < 0.01
+    assert drawn.mean() == pytest.approx(0.08, abs=0.01)
 
 
 def test_the_state_goes_on_bit_by_bit_and_another_seed_does_not():

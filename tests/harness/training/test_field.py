@@ -192,6 +192,5 @@ def test_both_modes_of_a_target_are_reached(label: str, both: bool) -> None:
         shares = [float((np.abs(drawn - mode) <= 0.5).all(axis=1).mean()) for mode in modes]
         print(label, shares)
         reached.append(all(abs(share - 0.5) <= 0.2 for share in shares))
-    # In the 40 runs of the committed study 36 of `spgl-mixture` and 27 of `currot` do; fewer than
-    # four of ten would be chance in one of fifty at the lower of these rates.
-    assert sum(reached) >= 4 if both else not any(reached)
+    # Where eight of ten runs do, fewer than six of ten are found three times in a hundred.
+    assert sum(reached) >= 6 if both else not any(reached)
