@@ -193,7 +193,9 @@ class ComparisonResult:
         if self.broken:
             return f"{name}: {self.broken}"
         if self.verdict is not Verdict.UNDECIDED or self.wealth is None or not self.seeds:
-            return f"{name}: {self.verdict} after {plural(self.seeds, 'seed')}"
+            model = " by a t-test, which decides after the last seed alone"
+            looked = model if self.interval is None and self.seeds < most else ""
+            return f"{name}: {self.verdict} after {plural(self.seeds, 'seed')}{looked}"
         reached = max(float(side.max()) for side in self.wealth)
         needed = log_threshold(q.alpha)
         text = (

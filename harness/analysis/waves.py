@@ -2,7 +2,8 @@
 
 How many seeds each cell has is a function of the records alone, so a study that is killed, resumed
 or moved to other machines makes the same runs. Looking after every wave costs nothing: the verdicts
-hold at every look.
+hold at every look. A t-test's, where no range of the scores is known, holds at the last alone: it
+stops nothing.
 """
 
 from __future__ import annotations
@@ -108,7 +109,8 @@ def _next_wave(table: ScoreTable, counts: Counts) -> Counts:
     step = seeds.step or seeds.count
     further = dict(counts)
     for item in open_questions(table):
-        if item.verdict in DECIDED or item.contradiction:
+        decided = item.verdict in DECIDED and item.interval is not None
+        if decided or item.contradiction:
             continue  # seeds that contradict each other do so for good
         asked = (item.question.a, item.question.b)
         for label in (label for name in asked for label in table.study.members(name)):

@@ -21,15 +21,23 @@ from tests.harness.report.synthetic import Method
 ONE = ("point-mass-1",)
 
 
-def adaptive(start: int, step: int, most: int, methods: tuple[Method, ...]) -> Study:
-    plan = synthetic.study(methods, ONE, most, smallest_effect=0.05)
+def adaptive(
+    start: int, step: int, most: int, methods: tuple[Method, ...], setups: tuple[str, ...] = ONE
+) -> Study:
+    plan = synthetic.study(methods, setups, most, smallest_effect=0.05)
     data = plan.model_dump(mode="json")
     return Study.model_validate({**data, "seeds": {"start": start, "step": step, "max": most}})
 
 
-def stored(root: Path, study: Study, methods: tuple[Method, ...], seeds: int) -> None:
+def stored(
+    root: Path,
+    study: Study,
+    methods: tuple[Method, ...],
+    seeds: int,
+    setups: tuple[str, ...] = ONE,
+) -> None:
     """Writes the first seeds of every cell, as a runner would have."""
-    frames = synthetic.frames(methods, ONE, study.seeds.count, plan=study, updates=1)
+    frames = synthetic.frames(methods, setups, study.seeds.count, plan=study, updates=1)
     later = frames.runs["seed"] >= seeds
     frames.runs.loc[later, "status"] = "missing"
     synthetic.store(root, study, frames)
@@ -72,6 +80,20 @@ def test_a_decided_question_asks_for_no_more(tmp_path: Path) -> None:
     (found,) = open_questions(scored_table(study, tmp_path))
     assert found.verdict in DECIDED
     assert "better" in found.progress(60)
+
+
+def test_a_verdict_that_does_not_hold_at_every_look_stops_no_study(tmp_path: Path) -> None:
+    """Returns of Lunar Lander have no proven range: Welch's interval would decide at a glance."""
+    setup = ("lunar-lander",)
+    clear = (Method("default", 0.0, 0.01), Method("spgl", 1.0, 0.01, epsilon=0.05))
+    study = adaptive(4, 3, 10, clear, setup)
+    stored(tmp_path, study, clear, 4, setup)
+    (found,) = open_questions(scored_table(study, tmp_path))
+    assert found.verdict in DECIDED
+    assert found.interval is None
+    assert "by a t-test, which decides after the last seed alone" in found.progress(10)
+    assert set(planned_counts(study, tmp_path).values()) == {7}
+    assert "t-test" not in found.progress(4)
 
 
 def test_what_is_undecided_says_how_far_it_is(tmp_path: Path) -> None:
