@@ -13,7 +13,7 @@ REFERENCE = "spgl"
 # The reference under other names: the A/A of every cell, and a slowdown that must be found.
 TWIN, SLOWED = "spgl (twin)", "spgl + 5 %"
 # Raised by hand when a change of ours alters what is timed: blocks made before are measured again.
-DESIGN = 5
+DESIGN = 6
 _QUICK = {
     "dimensions": (1, 3, 10, 100, 1_000),
     "sizes": (16, 256),

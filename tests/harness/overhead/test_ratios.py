@@ -124,6 +124,16 @@ def test_five_percent_is_found_and_a_second_name_is_not():
     assert false <= 19
 
 
+@pytest.mark.parametrize("place", [0.0, 0.003, 0.006, 0.02])
+def test_an_a_a_excludes_one_in_no_more_than_five_of_a_hundred(place):
+    """Two objects of one curriculum differ in every block anew, by where they happen to lie."""
+    rng, shape = np.random.default_rng(11), (DATA_SETS, 10, BLOCKS)
+    logs = 0.013 * rng.standard_normal(shape) + place * rng.standard_normal((DATA_SETS, 1, BLOCKS))
+    false = sum(per_update(np.exp(x)).speed() != "inconclusive" for x in logs)
+    # 5 % of 400, and three standard errors.
+    assert false <= 33
+
+
 def test_an_effect_below_the_noise_floor_is_inconclusive():
     noise = np.exp(0.001 * np.random.default_rng(0).standard_normal((2, 6, 12)))
     slower, exact = 1.02 * noise[0], noise[1]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import json
 import math
+from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -16,7 +18,8 @@ from pacebench.harness.overhead import replay
 from pacebench.harness.overhead.cells import BlockRecord, load_cells, synthetic
 from pacebench.harness.overhead.measure import measure, measure_training
 from pacebench.harness.overhead.quality import judge
-from pacebench.harness.overhead.settings import Settings, make_settings
+from pacebench.harness.overhead.ratios import per_update
+from pacebench.harness.overhead.settings import SLOWED, TWIN, Settings, make_settings
 from pacebench.harness.overhead.summary import summarise_training
 
 TINY = Settings(
@@ -93,6 +96,36 @@ def test_an_update_over_the_limit_is_ended_and_not_tried_at_larger_d(tmp_path):
     assert small.seconds["spgl"] < settings.limit
     assert set(large.seconds) == {"spgl"}
     assert list((tmp_path / "attempts").iterdir()) == []
+
+
+def test_the_place_that_a_contestant_is_built_in_favours_no_name(tmp_path, monkeypatch):
+    """Built later is quicker here, by 1 % a place; two names of one curriculum remain alike."""
+    rng, first = np.random.default_rng(5), Counter()
+
+    def placed(replays, _):
+        first[next(iter(replays))] += 1
+        noise = np.exp(0.01 * rng.standard_normal((len(replays), TINY.instances)))
+        seconds = noise * np.linspace(1.03, 1.0, len(replays))[:, None]
+        seconds *= [[1.05 if label == SLOWED else 1.0] for label in replays]
+        return {label: {"wall": tuple(x)} for label, x in zip(replays, seconds, strict=True)}
+
+    monkeypatch.setattr(replay, "time_block", placed)
+    false = found = 0
+    for seed in range(40):
+        settings = TINY.model_copy(update={"seed": seed})
+        [cell] = load_cells(tmp_path, settings)
+        cell.seconds.update(dict.fromkeys(("spgl", "default"), 1.0))
+        cell.answers["spgl"] = ()  # judged before
+        for number in range(settings.blocks):
+            replay.measure_block(cell, number, settings)
+        times = {label: cell.times(label, "wall") for label in ("spgl", TWIN, SLOWED)}
+        false += per_update(times[TWIN], times["spgl"]).speed() != "inconclusive"
+        found += per_update(times[SLOWED], times["spgl"]).speed() == "slower"
+    # 5 % of 40, a quarter of 400, and three standard errors each.
+    assert false <= 6
+    assert found == 40
+    assert len(first) == 4
+    assert all(74 <= times <= 126 for times in first.values())
 
 
 @pytest.mark.slow
