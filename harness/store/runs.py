@@ -255,8 +255,8 @@ def decode(
             differ among each other; which of them is bad shows when each is decoded alone.
     """
     by_setup: dict[str, dict[str, Tables]] = {}
-    for run_id, files in contents.items():
-        by_setup.setdefault(_setup(records[run_id]), {})[run_id] = _read_tables(files)
+    for run_id, tables in _read_tables(contents).items():
+        by_setup.setdefault(_setup(records[run_id]), {})[run_id] = tables
     decoded: dict[str, Tables] = {run_id: {} for run_id in contents}
     for setup, runs in by_setup.items():
         for name, table, rows in join(runs):
@@ -278,17 +278,20 @@ def _setup(record: dict[str, Any]) -> str:
         return ""
 
 
-def _read_tables(files: Mapping[str, bytes]) -> Tables:
-    tables = {}
-    for name, data in files.items():
+def _read_tables(contents: Mapping[str, Mapping[str, bytes]]) -> dict[str, Tables]:
+    found: dict[str, Tables] = {run_id: {} for run_id in contents}
+    for name in dict.fromkeys(name for files in contents.values() for name in files):
+        having = [run_id for run_id, files in contents.items() if name in files]
         try:
-            table = read_parquet(data)
+            tables = read_parquet(contents[run_id][name] for run_id in having)
         except (pa.ArrowException, OSError, ValueError, LookupError) as error:
             raise BadRunError(f"{name} is no table of ours: {error}") from None
-        tables[name] = Rows(table, 0, table.num_rows)
-    if len({tables[name].length for name in UPDATE_FILES if name in tables}) > 1:
-        raise BadRunError("updates.parquet and timings.parquet are of different lengths")
-    return tables
+        for run_id, table in zip(having, tables, strict=True):
+            found[run_id][name] = Rows(table, 0, table.num_rows)
+    for of_run in found.values():
+        if len({of_run[name].length for name in UPDATE_FILES if name in of_run}) > 1:
+            raise BadRunError("updates.parquet and timings.parquet are of different lengths")
+    return found
 
 
 def _check_dimensions(updates: pa.Table, setup: str) -> None:

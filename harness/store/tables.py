@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -136,23 +136,34 @@ def from_parquet(data: bytes, name: str) -> pa.Table:
         pyarrow.ArrowException: The bytes are no Parquet file.
         ValueError: It has other columns than we write, or more values than a run can have.
     """
-    table = read_parquet(data)
+    (table,) = read_parquet([data])
     check_table(table, name)
     return table
 
 
-def read_parquet(data: bytes) -> pa.Table:
-    """Returns a table whose columns are still to be checked; see `from_parquet`."""
+def read_parquet(files: Iterable[bytes]) -> list[pa.Table]:
+    """Returns tables whose columns are still to be checked; see `from_parquet`."""
+    readers = [_opened(data) for data in files]
+    for reader in readers:
+        _check_values(reader.metadata)
+    # Each step with all of them: the code of a step stays in the processor's cache.
+    return [reader.read_all(use_threads=False) for reader in readers]
+
+
+def _opened(data: bytes) -> ParquetReader:
     # What `pq.ParquetFile` is made of: its own part takes as long as the reading of a small file.
     reader = ParquetReader()
     reader.open(pa.BufferReader(data), pre_buffer=False)
-    facts, columns = reader.metadata, range(reader.metadata.num_columns)
+    return reader
+
+
+def _check_values(facts: pq.FileMetaData) -> None:
+    columns = range(facts.num_columns)
     groups = [facts.row_group(i) for i in range(facts.num_row_groups)]
     # A few bytes of Parquet may stand for billions of values.
     values = sum([group.column(i).num_values for group in groups for i in columns])
     if max(values, facts.num_rows * len(columns)) > _MOST_VALUES:
         raise ValueError(f"it has more than {_MOST_VALUES} values")
-    return reader.read_all(use_threads=False)
 
 
 def check_table(table: pa.Table, name: str) -> None:

@@ -131,9 +131,10 @@ def decoded(monkeypatch):
     """Counts the files that are decoded from now on."""
     found = []
 
-    def count(data):
-        found.append(len(data))
-        return read_parquet(data)
+    def count(files):
+        contents = list(files)
+        found.extend(map(len, contents))
+        return read_parquet(contents)
 
     monkeypatch.setattr(runs, "read_parquet", count)
     return found
