@@ -28,7 +28,7 @@ NAMES = (
 )
 LIBRARIES = ("numpy", "scipy", "torch", "pandas", "pyarrow", "gymnasium", "mujoco")
 LIBRARIES += ("stable-baselines3", "rliable", "jax")
-HEAD = ("benchmark", "what is compared", "sides", "ratio", "wanted", "met")
+HEAD = ("benchmark", "first / second", "measured", "ratio or share", "wanted", "met")
 
 
 def rows_of(name: str) -> list[list[str]]:
@@ -55,6 +55,11 @@ def page(rows: list[list[str]], minutes: float) -> str:
         "",
         "Written by `make benchmark`. Both sides of every ratio were measured in the same process "
         "or in turns on the same machine; `python -m benchmarks --only NAME` repeats one.",
+        "",
+        "The ratio is the first over the second, in the order of the row's words: of speeds where "
+        "the row counts steps/s, of times elsewhere. A share is of the time that the row names, "
+        "0.05 being 5 %. A limit is met at a ratio of 1 or less. Rows without anything wanted are "
+        "for information; `benchmarks/NAME.py` begins with how it measures.",
         "",
         f"{datetime.date.today().isoformat()}, {minutes:.0f} minutes on {machine['processor']}, "
         f"{machine['cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GiB; one thread for "

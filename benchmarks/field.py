@@ -36,6 +36,8 @@ MUST = {
     "spdl-sqp": "a constrained program is solved numerically on every update",
     "currot": "values are predicted at up to 100 candidates of 100 particles",
     "alp-gmm": "nine mixtures are fitted to every hundred episodes",
+    # One fit takes as long as several iterations of PPO; runs too short for one show 2 %.
+    "goal-gan": "a GAN is trained for 250 rounds on every 200 labels",
 }
 
 
@@ -67,8 +69,8 @@ def main() -> None:
     met = []
     for name in options.only:
         share, update, total = measured(name, options.setup, options.steps, options.seeds)
-        sides = f"{update * 1e3:.2f} ms an update, {total:.1f} s in all"
-        must = f" ({MUST[name]})" if name in MUST else ""
+        sides = f"{update * 1e3:.2f} ms an update, {total:.1f} s of training in all"
+        must = f" (no limit: {MUST[name]})" if name in MUST else ""
         most = None if must else LIMIT
         met.append(row(f"{name}: share of training time{must}", sides, share, most=most))
     sys.exit(0 if all(met) else MISSED)
