@@ -57,9 +57,9 @@ UPDATE_COLUMNS: dict[str, str] = {
     "env_steps": "int64",  # environment steps done
     "episodes": "int32",  # contexts given to the update
     "discarded": "int32",  # finished episodes outside the cohort that the update learned from
-    "mean": "list<double>",
-    "std": "list<double>",
-    "theta": "list<double>",  # null where the family has none
+    "mean": "list<float>",
+    "std": "list<float>",
+    "theta": "list<float>",  # null where the family has none
 }
 
 # Columns of diagnostics.parquet: one row per policy update, NaN where a learner cannot tell.

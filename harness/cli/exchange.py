@@ -45,7 +45,7 @@ def pack(
     study: StudyOrResults,
     results: ResultsFolder = RESULTS,
     out: Path | None = Option(None, help="Write a copy there and leave the folder as it is."),
-    policies: bool = Option(True, "--policies/--no-policies", help="Keep the final policies."),
+    light: bool = Option(False, "--light", help="Leave out what no table or figure needs."),
 ) -> None:
     """Pack the plan, ledger and runs of a study into one file.
 
@@ -59,7 +59,7 @@ def pack(
     root = Chosen(study).results(results)
     if Leases(root).live():
         raise UserError(f"{root}: is being run; pack it when it has ended.")
-    path = pack_study(root, out, policies=policies)
+    path = pack_study(root, out, light=light)
     typer.echo(f"{path}: {path.stat().st_size / 2**20:.1f} MiB")
 
 

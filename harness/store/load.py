@@ -19,9 +19,9 @@ from pacebench.harness.errors import UserError
 from pacebench.harness.store.manifest import Manifest, ManifestEntry
 from pacebench.harness.store.parts import Rows, pieces
 from pacebench.harness.store.provenance import code_words, hardware_words, version_words
-from pacebench.harness.store.runs import StoredRun
+from pacebench.harness.store.runs import UPDATE_FILES, StoredRun
 from pacebench.harness.store.store import RunStore
-from pacebench.harness.store.tables import CATEGORIES
+from pacebench.harness.store.tables import CATEGORIES, widened
 
 MISSING = "missing"
 
@@ -193,7 +193,8 @@ def _rows(
     except pa.ArrowException as error:
         raise UserError(f"{names[0]}: the runs record different things ({error}).") from None
     frames = [identity.iloc[np.repeat(positions, lengths)].reset_index(drop=True)]
-    for table in whole:
+    for name, table in zip(names, whole, strict=True):
+        table = widened(table) if name in UPDATE_FILES else table
         text = [field.name for field in table.schema if pa.types.is_string(field.type)]
         repeating = [name for name in text if name in CATEGORIES]
         frames.append(table.to_pandas(categories=repeating))

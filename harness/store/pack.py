@@ -8,14 +8,14 @@ from pathlib import Path
 from pacebench.harness.errors import UserError
 from pacebench.harness.store.files import make_folder, storage, write_atomic, write_together
 from pacebench.harness.store.manifest import NAME as MANIFEST
-from pacebench.harness.store.runs import DISPENSABLE_FILES, LOG, StoredRun
+from pacebench.harness.store.runs import DIAGNOSED, DISPENSABLE_FILES, LOG, POLICY, StoredRun
 from pacebench.harness.store.store import RunStore
 from pacebench.harness.store.study_files import LEDGER, RECORD, StudyFiles, write_archive
 
 PLAN = "plan.json"
 
 
-def pack(root: Path, out: Path | None = None, *, policies: bool = True) -> Path:
+def pack(root: Path, out: Path | None = None, *, light: bool = False) -> Path:
     """Packs the plan, the ledger and all finished runs of a study into one file.
 
     Every run is verified first. Packed inside its folder the loose files are removed once the
@@ -24,7 +24,8 @@ def pack(root: Path, out: Path | None = None, *, policies: bool = True) -> Path:
     Args:
         root: The results folder.
         out: Where to write a copy instead, leaving the folder as it is.
-        policies: Whether to keep final policies, which no statistic needs.
+        light: Whether to leave out what no table and no figure needs: final policies, and the
+            learner's diagnostics but for the first seeds.
 
     Raises:
         UserError: There is nothing to pack, a run is damaged, or the file cannot be written.
@@ -34,7 +35,7 @@ def pack(root: Path, out: Path | None = None, *, policies: bool = True) -> Path:
     if path.suffix != ".zip":
         raise UserError(f"--out {path}: a packed study is a zip file; let its name end in .zip.")
     with store.locked():
-        contents = _contents(store, policies=policies)
+        contents = _contents(store, light=light)
         write_archive(path, contents)
         written = StudyFiles(path)
         if {name: written.read_packed(name) for name in written.packed} != contents:
@@ -44,7 +45,7 @@ def pack(root: Path, out: Path | None = None, *, policies: bool = True) -> Path:
     return path
 
 
-def _contents(store: RunStore, *, policies: bool) -> dict[str, bytes]:
+def _contents(store: RunStore, *, light: bool) -> dict[str, bytes]:
     manifest = store.manifest()
     if manifest is None:
         raise UserError(f"{store.root}: no results here to pack; run the study first.")
@@ -52,7 +53,9 @@ def _contents(store: RunStore, *, policies: bool) -> dict[str, bytes]:
     good = verified(store, store.root, remedy)
     names = [MANIFEST, PLAN]
     for run_id, run in good.items():
-        kept = [n for n in run.record["files"] if policies or n not in DISPENSABLE_FILES]
+        shown = run.record["run"]["seed"]["index"] < DIAGNOSED
+        left_out = (POLICY,) if shown else DISPENSABLE_FILES
+        kept = [n for n in run.record["files"] if not light or n not in left_out]
         names += [f"runs/{run_id}/{name}" for name in (*kept, LOG, RECORD)]
     contents = {name: store.files.read(name) for name in names if store.files.exists(name)}
     return {**contents, LEDGER: store.ledger.text()}

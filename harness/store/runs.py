@@ -57,8 +57,10 @@ EXECUTION_KEYS = ("timings", "execution", "extras", "checksum")
 EXECUTION_FILES = ("timings.parquet",)
 UPDATE_FILES = ("updates.parquet", "timings.parquet")
 _CHECKSUM = re.compile("[0-9a-f]{64}")
-# Large, and no statistic needs it: a study may be passed on without.
-DISPENSABLE_FILES = (POLICY,)
+# Large, and no statistic needs them: a study may be passed on without.
+DISPENSABLE_FILES = (POLICY, DIAGNOSTICS)
+# Seeds of a cell whose diagnostics a report shows: medians of more say the same.
+DIAGNOSED = 20
 
 
 Reader = Callable[[str], bytes]

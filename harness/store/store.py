@@ -195,10 +195,11 @@ class RunStore:
             BadRunError: Something about the run is torn, corrupted or from elsewhere.
         """
         run = self.read(run_id)
-        if run is None or DIAGNOSTICS not in run.record["files"]:
+        name = f"runs/{run_id}/{DIAGNOSTICS}"
+        if run is None or not self.files.exists(name):
             return None
         try:
-            return from_parquet(self.files.read(f"runs/{run_id}/{DIAGNOSTICS}"), DIAGNOSTICS)
+            return from_parquet(self.files.read(name), DIAGNOSTICS)
         except (pa.ArrowException, OSError, ValueError, LookupError) as error:
             raise BadRunError(f"{DIAGNOSTICS} is no table of ours: {error}") from None
 

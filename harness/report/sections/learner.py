@@ -12,12 +12,10 @@ from pacebench.harness.report.figure import Figure
 from pacebench.harness.report.figures.axis import Axis
 from pacebench.harness.report.figures.travel import over_time
 from pacebench.harness.report.tables import CELL, Column, Table, counts, number, percent
-from pacebench.harness.store.runs import DIAGNOSTICS
+from pacebench.harness.store.runs import DIAGNOSED, DIAGNOSTICS
 from pacebench.harness.store.study_files import StudyFiles
 from pacebench.harness.store.tables import from_parquet
 
-# Runs of a cell that are looked at: medians of more say the same and take long to read.
-_MOST_RUNS = 40
 # Column, the title of its figure, and what is measured.
 _SHOWN = {
     "approx_kl": ("Approximate KL", "KL(old ‖ new policy), estimated"),
@@ -37,7 +35,7 @@ def read_diagnostics(files: StudyFiles, runs: pd.DataFrame) -> pd.DataFrame:
         runs[runs["how"] == MEASURED]
         .sort_values("seed")
         .groupby(["setup", "label"], observed=True)
-        .head(_MOST_RUNS)
+        .head(DIAGNOSED)
     )
     for run in first.to_dict("records"):
         name = f"runs/{run['run_id']}/{DIAGNOSTICS}"

@@ -254,10 +254,10 @@ def test_runs_of_other_columns_and_dimensions_are_read_together(store):
     def widen(table):
         for name in ("mean", "std"):
             at = table.schema.get_field_index(name)
-            table = table.set_column(at, table.schema.field(name), wider)
+            table = table.set_column(at, name, wider)
         return table
 
-    forge_table(second, "updates.parquet", widen)
+    forge_table(second, "updates.parquet", widen)  # in double precision, as in older runs
     results = load_results(store.root)
     assert not results.problems, "the setup is not installed, and may have any dimension"
     updates = results.updates.set_index("run_id")
@@ -265,3 +265,4 @@ def test_runs_of_other_columns_and_dimensions_are_read_together(store):
     assert updates["own"].isna().sum() == len(updates) - 3
     assert {len(mean) for mean in updates.loc[second.name, "mean"]} == {3}
     assert {len(mean) for mean in updates.loc[first.name, "mean"]} == {2}
+    assert {mean.dtype for mean in updates["mean"]} == {np.dtype("float64")}

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import zipfile
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
 import pytest
 
 from pacebench.harness.errors import UserError
+from pacebench.harness.records import DIAGNOSTIC_COLUMNS
 from pacebench.harness.runner.snapshot import look
 from pacebench.harness.store.load import load_results
 from pacebench.harness.store.pack import pack, unpack
-from pacebench.harness.store.runs import BadRunError
+from pacebench.harness.store.runs import DIAGNOSED, BadRunError
 from pacebench.harness.store.store import RunStore
 from pacebench.harness.store.study_files import ARCHIVE, StudyFiles, write_archive
 from tests.harness.runner.plans import launch_at, plan_cell
@@ -59,6 +61,22 @@ def test_equal_studies_give_equal_archives(root: Path) -> None:
     pack(root)
     assert pack(root, root.parent / "two.zip").read_bytes() == first
     assert (root / ARCHIVE).read_bytes() == first
+
+
+def test_packed_lightly_a_study_has_what_tables_and_figures_need(tmp_path: Path) -> None:
+    store, runs = RunStore(tmp_path / "walks"), plan_cell("a", seeds=DIAGNOSED + 2)
+    told = {name: [1] for name in DIAGNOSTIC_COLUMNS}
+    store.extend_manifest("walks", {"name": "walks"}, runs)
+    for run in runs:
+        store.write(run, replace(sample_result(run), diagnostics=told), {"attempts": 1})
+    frames = load_results(store.root)
+    sent = pack(store.root, tmp_path / "light.zip", light=True)
+    light, found = RunStore(sent), load_results(sent)
+    assert not found.problems
+    assert found.updates.equals(frames.updates)
+    told = [light.diagnostics(run.run_id) is not None for run in runs]
+    assert told == [True] * DIAGNOSED + [False] * 2
+    assert [light.policy(run.run_id) for run in runs] == [{}] * len(runs)
 
 
 def test_an_archive_from_elsewhere_is_read_and_unpacked(root: Path, tmp_path: Path) -> None:
