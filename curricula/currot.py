@@ -91,7 +91,7 @@ class Currot(Curriculum):
         bounded_memory=True,
         reaches_target=0.05,
     )
-    result_version: ClassVar[str] = "3"
+    result_version: ClassVar[str] = "4"
     search: ClassVar[dict[str, SearchRange]] = {"metric_epsilon": SearchRange(0.05, 2.0, log=True)}
     threshold: float
 

@@ -62,23 +62,30 @@ class KernelRegression:
 class NearbyRegression(KernelRegression):
     """The same over the points within 3h, or the ten nearest where there is none.
 
-    No more than half of all points count at once, by lot.
+    No more than half of all points count at once, by lot: the lot is another for every nearest
+    point, so that contexts close together do not all rise or fall with one draw.
     """
 
     def __init__(
         self, contexts: Array, values: Array, width: float, rng: np.random.Generator
     ) -> None:
-        # In random order the first of any selection are a random part of it.
+        # In random order any stretch of a selection, taken round its end, is a random part of it.
         order = rng.permutation(len(contexts))
         super().__init__(contexts[order], values[order], width)
         self._most = max(1, len(contexts) // 2)
+        # Where the stretch begins, as a share of the selection, by the nearest point.
+        self._begins = rng.random(len(contexts))
 
     def _sums(self, logs: NDArray[np.float32]) -> NDArray[np.float32]:
         near = logs > _EDGE
         count = near.sum(axis=1)
         many, none = np.flatnonzero(count > self._most), np.flatnonzero(count == 0)
         if len(many):
-            near[many] &= near[many].cumsum(axis=1, dtype=np.int32) <= self._most
+            of = count[many]
+            begins = (self._begins[logs[many].argmax(axis=1)] * of).astype(np.int32)
+            place = near[many].cumsum(axis=1, dtype=np.int32) - begins[:, None]
+            wrapped = place <= (self._most - of)[:, None]
+            near[many] &= ((place > 0) & (place <= self._most)) | wrapped
         if len(none):
             nearest = np.sort(logs[none], axis=1)[:, -_NEAREST:]
             near[none] = logs[none] >= nearest[:, :1]
