@@ -62,6 +62,28 @@ UPDATE_COLUMNS: dict[str, str] = {
     "theta": "list<float>",  # null where the family has none
 }
 
+# And those fields. Spelled out, because who only stores them has no use for SciPy. What is held
+# against a bound keeps all its digits.
+RECORD_COLUMNS: dict[str, str] = {
+    "step": "category",
+    "case": "category",
+    "epsilon": "float64",
+    "threshold": "float64",
+    "mean_value": "float64",
+    "slack": "float64",
+    "predicted_value": "float32",
+    "iterations": "int64",
+    "accepted": "bool",
+    "seconds": "float32",
+    "seconds_recording": "float32",
+    "kl_step": "float64",
+    "kl_target_forward": "float32",
+    "kl_target_reverse": "float32",
+    "kl_estimated": "bool",
+    "ess": "float32",
+    "sliced_wasserstein": "float32",
+}
+
 # Columns of diagnostics.parquet: one row per policy update, NaN where a learner cannot tell.
 DIAGNOSTIC_COLUMNS: dict[str, str] = {
     "iteration": "int32",  # policy updates done

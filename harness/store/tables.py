@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow._parquet import ParquetReader
 
-from pacebench.curricula.record import UpdateRecord
-from pacebench.harness.records import DIAGNOSTIC_COLUMNS, EVALUATION_COLUMNS, UPDATE_COLUMNS
+from pacebench.harness.records import (
+    DIAGNOSTIC_COLUMNS,
+    EVALUATION_COLUMNS,
+    RECORD_COLUMNS,
+    UPDATE_COLUMNS,
+)
 
 # Wall times differ between two runs of the same program, so they live in a file of their own and
 # the rest of an update can be compared byte for byte.
@@ -32,17 +35,9 @@ _ARROW = {
 # Single precision halves a file; runs from before have these in double.
 _WIDE = {pa.float32(): pa.float64(), _ARROW["list<float>"]: _ARROW["list<double>"]}
 
-_PYTHON = {"str": "category", "int": "int64", "bool": "bool", "float": "float32"}
-# What is held against a bound keeps all its digits.
-_EXACT = ("epsilon", "kl_step", "threshold", "mean_value", "slack")
-
 # Taken from the declaration, not from what a run happened to record: a curriculum without a
 # threshold records None throughout, and its column is to have the same type all the same.
-_UPDATE_TYPES: dict[str, str] = {
-    **UPDATE_COLUMNS,
-    **{field.name: _PYTHON[str(field.type).split(" | ")[0]] for field in fields(UpdateRecord)},
-    **dict.fromkeys(_EXACT, "float64"),
-}
+_UPDATE_TYPES = UPDATE_COLUMNS | RECORD_COLUMNS
 
 # Text that repeats, which frames keep as categories.
 CATEGORIES = tuple(k for k, v in (EVALUATION_COLUMNS | _UPDATE_TYPES).items() if v == "category")

@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from pacebench import curricula, envs
+from pacebench import envs
 from pacebench.harness import learners
 from pacebench.harness.study.specs import Cell, digest
 from pacebench.registry import UnknownNameError
@@ -34,6 +34,9 @@ def versions(curriculum: str, setup: str | envs.Setup, learner: str) -> dict[str
     Raises:
         UnknownNameError: A part is not registered.
     """
+    # Not above: a runner whose cells are as they were has no use for SciPy.
+    from pacebench import curricula
+
     paced, taught = curricula.get(curriculum), learners.get(learner)
     return {
         "curriculum": _code([paced.__module__], paced.result_version),

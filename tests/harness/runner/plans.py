@@ -11,7 +11,6 @@ from pacebench.harness.runner.attempt import Limits
 from pacebench.harness.runner.display import Display
 from pacebench.harness.runner.launch import RunOptions, RunSummary, make_runs
 from pacebench.harness.seeding import RunSeed
-from pacebench.harness.store.load import load_results
 from pacebench.harness.store.runs import record_digest
 from pacebench.harness.store.store import RunStore
 from pacebench.harness.study.specs import (
@@ -66,6 +65,9 @@ def digests(root: Path) -> dict[str, str]:
 
 def statuses(store: RunStore) -> dict[tuple[str, int], tuple[str, str]]:
     """Returns status and reason by label and seed."""
+    # Not above: runners in processes of their own have no use for pandas.
+    from pacebench.harness.store.load import load_results
+
     frame = load_results(store.root).runs
     columns = (frame[name] for name in ("label", "seed", "status", "reason"))
     return {

@@ -5,13 +5,14 @@ from __future__ import annotations
 import itertools
 import json
 import os
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pacebench.harness.records import DIAGNOSTIC_COLUMNS, Status
+from pacebench.curricula import UpdateRecord
+from pacebench.harness.records import DIAGNOSTIC_COLUMNS, RECORD_COLUMNS, Status
 from pacebench.harness.store import tables
 from pacebench.harness.store.files import StorageError
 from pacebench.harness.store.runs import BadRunError, StoredRun, read_run, record_digest, write_run
@@ -32,6 +33,16 @@ def written(tmp_path: Path) -> Path:
     folder = tmp_path / "walks" / "runs" / run.run_id
     write_run(folder, run, sample_result(run), {"attempts": 1})
     return folder
+
+
+def test_an_update_is_stored_with_the_types_its_record_declares() -> None:
+    types = {"str": "category", "int": "int64", "bool": "bool", "float": "float"}
+    declared = {f.name: types[str(f.type).split(" | ")[0]] for f in fields(UpdateRecord)}
+    stored = {
+        name: kind.replace("float64", "float").replace("float32", "float")
+        for name, kind in RECORD_COLUMNS.items()
+    }
+    assert list(stored.items()) == list(declared.items())
 
 
 def test_what_was_written_is_read_back(written: Path) -> None:
