@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,20 @@ from typer.testing import CliRunner
 from pacebench import curricula
 from pacebench.harness import load_results
 from pacebench.harness.cli.app import app
+from pacebench.harness.runner.local import kept_workers
 from pacebench.harness.study.yaml_nodes import read_document, to_yaml
 from tests.end_to_end.test_waves import killed_at
 
 STUDIES = Path(__file__).parents[2] / "studies"
 # Parts of SPGL that other studies ask about.
 ABLATIONS = {"spgl-shared", "spgl-exact-kl", "spgl-exact", "spgl-joint"}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _kept() -> Iterator[None]:
+    """One study after another is trained by the same worker: it imports torch once."""
+    with kept_workers():
+        yield
 
 
 @pytest.mark.parametrize("file", sorted(STUDIES.glob("*.yaml")), ids=lambda file: file.stem)

@@ -73,7 +73,7 @@ def _check(content: bytes) -> None:
         assert all(line.startswith("error: ") for line in result.stderr.splitlines())
 
 
-@settings(max_examples=150)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(
     mutations=st.lists(
         st.tuples(
@@ -92,7 +92,7 @@ def test_mutated_studies(mutations: list[tuple[tuple[Any, ...], str, Any]]) -> N
     _check(to_yaml(data).encode("utf-8", "replace"))
 
 
-@settings(max_examples=100)
+@settings(max_examples=2 * settings.default.max_examples)
 @given(
     st.data(),
     st.sampled_from(
