@@ -7,7 +7,7 @@ budget follows: (points − 1) × before + last, beside the budget's training at
 Both sides come from the same policies in the same process, in processor time.
 
     python -m benchmarks.evaluation                         # every grid and setup of our studies
-    python -m benchmarks.evaluation --study lunar-lander    # one of them
+    python -m benchmarks.evaluation --study paper    # one of them
 """
 
 from __future__ import annotations
