@@ -1,7 +1,7 @@
 """Every benchmark, each in a process of its own, in one table: docs/performance.md.
 
 python -m benchmarks                    # all, about 35 minutes on an idle core
-python -m benchmarks --only scale       # one of them again, printed and not written
+python -m benchmarks --only scale       # one of them again, in the place of its rows
 """
 
 from __future__ import annotations
@@ -46,7 +46,14 @@ def rows_of(name: str) -> list[list[str]]:
     return [[name, *cells] for cells in rows]
 
 
-def page(rows: list[list[str]], minutes: float) -> str:
+def kept_rows() -> list[list[str]]:
+    """Returns the rows of the page as it is."""
+    lines = PAGE.read_text().splitlines() if PAGE.exists() else []
+    table = [line[2:-2].split(" | ") for line in lines if line.startswith("| ")]
+    return table[2:]
+
+
+def page(rows: list[list[str]]) -> str:
     """Returns the page: the machine, and the table."""
     machine = hardware()
     versions = ", ".join(f"{k} {v}" for k, v in package_versions(LIBRARIES).items())
@@ -54,14 +61,14 @@ def page(rows: list[list[str]], minutes: float) -> str:
         "# Performance",
         "",
         "Written by `make benchmark`. Both sides of every ratio were measured in the same process "
-        "or in turns on the same machine; `python -m benchmarks --only NAME` repeats one.",
+        "or in turns on the same machine; `python -m benchmarks --only NAME` measures one again.",
         "",
         "The ratio is the first over the second, in the order of the row's words: of speeds where "
         "the row counts steps/s, of times elsewhere. A share is of the time that the row names, "
         "0.05 being 5 %. A limit is met at a ratio of 1 or less. Rows without anything wanted are "
         "for information; `benchmarks/NAME.py` begins with how it measures.",
         "",
-        f"{datetime.date.today().isoformat()}, {minutes:.0f} minutes on {machine['processor']}, "
+        f"Last measured on {datetime.date.today().isoformat()}: {machine['processor']}, "
         f"{machine['cores']} cores, {machine['memory_bytes'] / 2**30:.0f} GiB; one thread for "
         f"each benchmark. {versions}.",
         "",
@@ -75,12 +82,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", choices=NAMES)
     only = parser.parse_args().only
-    started = time.perf_counter()
-    rows = [row for name in ((only,) if only else NAMES) for row in rows_of(name)]
-    text = page(rows, (time.perf_counter() - started) / 60)
+    measured = {name: rows_of(name) for name in ((only,) if only else NAMES)}
+    kept = {name: [row for row in kept_rows() if row[0] == name] for name in NAMES}
+    rows = [row for found in (kept | measured).values() for row in found]
+    text = page(rows)
     print(text)
-    if not only:
-        PAGE.write_text(text)
+    PAGE.write_text(text)
     sys.exit(1 if any(cells[-1] == "NO" for cells in rows) else 0)
 
 

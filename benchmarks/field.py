@@ -34,6 +34,7 @@ LIMIT = 0.05
 MUST = {
     "spdl": "SciPy's trust-constr on every update, as published",
     "spdl-sqp": "a constrained program is solved numerically on every update",
+    "spgl-exact": "two programs are solved numerically on every update",
     "currot": "values are predicted at up to 100 candidates of 100 particles",
     "alp-gmm": "nine mixtures are fitted to every hundred episodes",
     # One fit takes as long as several iterations of PPO; runs too short for one show 2 %.

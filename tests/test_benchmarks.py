@@ -48,6 +48,10 @@ def test_a_benchmark_that_breaks_has_a_row_that_says_so(tmp_path, monkeypatch, c
     rows = whole.rows_of("mine")
     assert rows[0] == ["mine", "a / b", "1", "1", "", ""]
     assert (len(rows) == 2) == broken
-    page = whole.page(rows, 1.0)
+    page = whole.page(rows)
     assert "| mine | a / b | 1 | 1 |  |  |" in page
     assert str(tmp_path) not in page
+    monkeypatch.setattr(whole, "PAGE", tmp_path / "page.md")
+    assert whole.kept_rows() == []
+    whole.PAGE.write_text(page)
+    assert whole.kept_rows() == rows
