@@ -53,8 +53,6 @@ def test_dead_links_are_seen() -> None:
 def test_every_page_is_in_the_site() -> None:
     site = (ROOT / "docs/site/conf.py").read_text(encoding="utf-8")
     pages = {f"docs/{path.stem}" for path in [*ROOT.glob("docs/*.md"), NOTEBOOK]}
-    # Written by `make benchmark`, and left out of the site until it is there.
-    pages.add("docs/performance")
     assert pages == set(re.findall(r"^docs/[\w-]+$", site, re.MULTILINE))
 
 

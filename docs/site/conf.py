@@ -63,10 +63,6 @@ CHANGELOG
 ```
 """
 
-# `make benchmark` writes it; a toctree may not name what is not there.
-if not (ROOT / "docs" / "performance.md").is_file():
-    PAGES = PAGES.replace("docs/performance\n", "")
-
 html_theme = "furo"
 html_title = "pacebench"
 html_copy_source = False

@@ -17,7 +17,7 @@ RESULTS = ROOT / "results"
 
 
 def _committed() -> list[Path]:
-    """Returns the results folders with a report that git knows; there may be others, of the user."""
+    """Returns the results folders whose report git knows; there may be others, of the user."""
     command = ["git", "ls-files", "results/*/report/report.md"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return [(ROOT / line).parents[1] for line in listed.stdout.splitlines()]
