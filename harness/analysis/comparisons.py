@@ -194,7 +194,7 @@ class ComparisonResult:
             return f"{name}: {self.broken}"
         if self.verdict is not Verdict.UNDECIDED or self.wealth is None or not self.seeds:
             model = " by a t-test, which decides after the last seed alone"
-            looked = model if self.interval is None and self.seeds < most else ""
+            looked = model if self.interval is None and 0 < self.seeds < most else ""
             return f"{name}: {self.verdict} after {plural(self.seeds, 'seed')}{looked}"
         reached = max(float(side.max()) for side in self.wealth)
         needed = log_threshold(q.alpha)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import psutil
@@ -94,6 +95,7 @@ def test_a_verdict_that_does_not_hold_at_every_look_stops_no_study(tmp_path: Pat
     assert "by a t-test, which decides after the last seed alone" in found.progress(10)
     assert set(planned_counts(study, tmp_path).values()) == {7}
     assert "t-test" not in found.progress(4)
+    assert "t-test" not in replace(found, seeds=0).progress(10)
 
 
 def test_what_is_undecided_says_how_far_it_is(tmp_path: Path) -> None:
