@@ -4,7 +4,9 @@ For each shipped study and setup: seeds train for the steps between two points o
 then the trained policies are evaluated as at a point before the last and as at the last, both with
 `detail: full` and as the study asks. From these the share of evaluation over the study's whole
 budget follows: (points − 1) × before + last, beside the budget's training at the measured rate.
-Both sides come from the same policies in the same process, in processor time.
+Both sides come from the same policies in the same process, in processor time. The limit is on a
+study as a whole, with as many runs on each of its setups. Where a study's runs are committed, the
+times that they recorded are shown beside it.
 
     python -m benchmarks.evaluation                         # every grid and setup of our studies
     python -m benchmarks.evaluation --study paper    # one of them
@@ -16,8 +18,10 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from benchmarks.learners import THREADS
@@ -25,6 +29,7 @@ from benchmarks.table import row
 from pacebench import harness
 from pacebench.harness.records import Hooks
 from pacebench.harness.seeding import RunSeed, StudyRole
+from pacebench.harness.store.load import load_results
 from pacebench.harness.study.expand import resolve_cell
 from pacebench.harness.study.models import Study
 from pacebench.harness.study.specs import Cell
@@ -37,8 +42,8 @@ MOST_STEPS = 204_800
 MOST = 0.1  # of the processor time
 
 
-def shares(cell: Cell, seeds: int) -> tuple[float, float]:
-    """Returns the share of evaluation in processor time, with all of it and as the cell asks."""
+def seconds(cell: Cell, seeds: int) -> tuple[float, float, float]:
+    """Returns the processor time of a batch: training, evaluation in full, and as asked."""
     resolved = ResolvedCell.of(cell)
     chosen = [RunSeed(root=0, role=StudyRole.PILOT, index=i) for i in range(seeds)]
     batch = TrainingBatch(resolved, chosen, [None] * seeds, Hooks())
@@ -47,25 +52,41 @@ def shares(cell: Cell, seeds: int) -> tuple[float, float]:
     while batch.env_steps < steps:
         batch.advance()
     training = (time.process_time() - started) / batch.env_steps * cell.budget
-    found = []
-    for detail, contexts in (("full", None), (cell.evaluation.detail, ...)):
-        asked = cell.evaluation.model_copy(update={"detail": detail})
-        if contexts is None:
-            asked = asked.model_copy(update={"curve_contexts": None})
+    full = cell.evaluation.model_copy(update={"detail": "full", "curve_contexts": None})
+    evaluation = []
+    for asked in (full, cell.evaluation):
         evaluator = Evaluator(resolved.setup, asked, chosen)
-        seconds = []
+        taken = []
         for last in (False, True):
             started = time.process_time()
             current = [scheduler.curriculum for scheduler in batch.schedulers]
             evaluator.evaluate(batch.agents, current, 0, 0, range(seeds), last=last)
-            seconds.append(time.process_time() - started)
-        evaluation = seconds[0] * (len(cell.evaluation.steps) - 1) + seconds[1]
-        found.append(evaluation / (evaluation + training))
-    return found[0], found[1]
+            taken.append(time.process_time() - started)
+        evaluation.append(taken[0] * (len(cell.evaluation.steps) - 1) + taken[1])
+    return training, evaluation[0], evaluation[1]
+
+
+def show(what: str, measured: Sequence[tuple[float, float, float]], most: float | None) -> None:
+    """Prints the shares of evaluation over some batches."""
+    training, full, asked = np.sum(measured, axis=0).tolist()
+    everything, share = full / (full + training), asked / (asked + training)
+    sides = f"{everything:.1%} if all is evaluated, {share:.1%} as asked"
+    row(f"{what}: share of time", sides, share, most=most)
+
+
+def show_recorded(study: Study) -> None:
+    """Prints the share of evaluation in the time that the committed runs of a study recorded."""
+    folder = Path("results") / study.name
+    if not folder.exists():
+        return
+    runs = load_results(folder).runs
+    for setup, some in runs[runs["status"] == "ok"].groupby("setup", observed=True):
+        share = some["seconds_evaluation"].sum() / some["seconds"].sum()
+        row(f"{study.name}, {setup}: share recorded", f"by {len(some)} runs", share)
 
 
 def main() -> None:
-    """Prints one line per study and setup."""
+    """Prints one line per setup, and one for each study as a whole."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--study")
     parser.add_argument("--seeds", type=int, default=2)
@@ -75,23 +96,24 @@ def main() -> None:
         os.environ.update(dict.fromkeys(THREADS, "1"))
         os.execv(sys.executable, [sys.executable, "-m", "benchmarks.evaluation", *sys.argv[1:]])
     torch.set_num_threads(1)
-    seen: dict[str, tuple[float, float]] = {}
+    seen: dict[str, tuple[float, float, float]] = {}
     for path in sorted(Path("studies").glob("*.yaml")):
         study: Study = harness.load_study(path)
         if given.study not in (None, study.name):
             continue
+        whole = []
         for setup in study.setups:
             entries = {study.learner_of(entry).name: entry for entry in study.curricula}
             for learner, entry in entries.items():
                 cell = resolve_cell(study, entry, setup)
                 # Curricula hardly differ in cost, so studies with one grid need one measurement.
                 key = f"{setup} {learner} {cell.budget} {cell.evaluation} {cell.learner}"
-                seeds = given.seeds if learner == "ppo" else 1
-                if key in seen:
-                    continue
-                everything, asked = seen[key] = shares(cell, seeds)
-                sides = f"{everything:.1%} if all is evaluated, {asked:.1%} as asked"
-                row(f"{study.name}, {setup}, {learner}: share of time", sides, asked, most=MOST)
+                if key not in seen:
+                    seen[key] = seconds(cell, given.seeds if learner == "ppo" else 1)
+                    show(f"{study.name}, {setup}, {learner}", [seen[key]], None)
+                whole.append(seen[key])
+        show(f"{study.name} as a whole", whole, MOST)
+        show_recorded(study)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ LARGEST_FRACTION = 0.999  # below 1, so that no single seed can ruin a gambler
 _TOLERANCE = 1e-12  # of the logarithm of an end's distance from the bound
 
 
-# Up to so many seeds every look is cheaper than the last alone.
+# Up to so many seeds every look is cheaper than the last alone; more are taken in blocks of as many.
 _FEW = 256
 
 
@@ -265,22 +265,39 @@ def _last_end(u: FloatArray, threshold: float) -> float:
         u: Scores as shares of the range, (seeds,).
         threshold: The log-wealth at which a mean is excluded.
     """
-    fractions, looks = _fractions(), np.arange(len(u))
+    fractions, looks = _fractions(), np.arange(len(u))[:, None]
+    blocks = [looks[i : i + _FEW] for i in range(0, len(u), _FEW)]
+    rooms = [_log_sum_exp(np.log(fractions) + block * np.log1p(-fractions)) for block in blocks]
     with np.errstate(divide="ignore"):
-        first = np.log(np.cumsum(u)) + _log_sum_exp(
-            np.log(fractions) + looks[:, None] * np.log1p(-fractions)
-        )
+        first = np.log(np.cumsum(u)) + np.concatenate(rooms)
     t, step = float((threshold + math.log(NODES) - first).min()), math.inf
     while math.isfinite(t) and step > _TOLERANCE:
-        gains = fractions * u[:, None] * math.exp(t)
-        logs = np.cumsum(np.log1p(gains - fractions), axis=0)
-        wealth = _log_sum_exp(logs) - math.log(NODES)
-        best = int(wealth.argmax())
-        slopes = (gains[: best + 1] / (1 - fractions + gains[: best + 1])).sum(axis=0)
-        shares = np.exp(logs[best] - wealth[best]) / NODES
-        step = float((wealth[best] - threshold) / (shares @ slopes))
+        wealth, slope = _highest(u, t)
+        step = (wealth - threshold) / slope
         t -= max(step, 0.0)
     return math.exp(-t)
+
+
+def _highest(u: FloatArray, t: float) -> tuple[float, float]:
+    """Returns the highest log-wealth of all looks at t, and its derivative.
+
+    In blocks of seeds, which stay in the processor's cache.
+    """
+    fractions = _fractions()
+    highest, slope = -math.inf, math.nan
+    logs, slopes = np.zeros(NODES), np.zeros(NODES)
+    for start in range(0, len(u), _FEW):
+        gains = fractions * u[start : start + _FEW, None] * math.exp(t)
+        paths = logs + np.cumsum(np.log1p(gains - fractions), axis=0)
+        rises = gains / (1 - fractions + gains)
+        wealth = _log_sum_exp(paths) - math.log(NODES)
+        best = int(wealth.argmax())
+        if wealth[best] > highest:
+            highest = float(wealth[best])
+            shares = np.exp(paths[best] - highest) / NODES
+            slope = float(shares @ (slopes + rises[: best + 1].sum(axis=0)))
+        logs, slopes = paths[-1], slopes + rises.sum(axis=0)
+    return highest, slope
 
 
 def _running_ends(u: FloatArray, threshold: float) -> FloatArray:

@@ -66,3 +66,11 @@ def test_the_restored_pool_is_the_same():
 def test_wrong_options_are_refused(wrong):
     with pytest.raises(CurriculumError, match="procurl needs"):
         make(**wrong)
+
+
+def test_points_are_drawn_as_numpy_draws_them():
+    points, p = np.arange(12.0).reshape(6, 2), np.array([0.1, 0.0, 0.4, 0.3, 0.2, 0.0])
+    ours, theirs = np.random.default_rng(3), np.random.default_rng(3)
+    drawn = curricula.PointDistribution(points, p).sample(500, ours)
+    np.testing.assert_array_equal(drawn, points[theirs.choice(6, size=500, p=p)])
+    assert ours.bit_generator.state == theirs.bit_generator.state
