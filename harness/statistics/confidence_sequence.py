@@ -30,7 +30,7 @@ LARGEST_FRACTION = 0.999  # below 1, so that no single seed can ruin a gambler
 _TOLERANCE = 1e-12  # of the logarithm of an end's distance from the bound
 
 
-# Up to so many seeds every look is cheaper than the last alone; more are taken in blocks of as many.
+# Up to so many seeds every look is cheaper than the last alone; more are taken in such blocks.
 _FEW = 256
 
 
