@@ -20,6 +20,11 @@ ONE_THREAD = dict.fromkeys(
 )
 
 
+def available_workers() -> int:
+    """Returns the number of cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def environment() -> dict[str, str]:
     """Returns the environment of a process whose numerical libraries use one thread."""
     return {**os.environ, **ONE_THREAD}

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from pacebench.harness import threads
 from pacebench.harness.analysis.comparisons import fewest_seeds, questions
 from pacebench.harness.runner.display import duration
 from pacebench.harness.study.expand import expand
@@ -100,7 +101,7 @@ class Summary:
 
 def summarise(study: Study, *, estimate: bool = True, workers: int | None = None) -> Summary:
     """Returns the plan of a study; timing it takes a few seconds per setup."""
-    from pacebench.harness.runner.estimate import available_workers, seconds_by_cell
+    from pacebench.harness.runner.estimate import seconds_by_cell
 
     planned = by_cell(expand(study))
     seconds: list[float | None] = [None] * len(planned)
@@ -121,7 +122,7 @@ def summarise(study: Study, *, estimate: bool = True, workers: int | None = None
         )
         for runs, s in zip(planned, seconds, strict=True)
     )
-    workers = workers or available_workers()
+    workers = workers or threads.available_workers()
     known = [s for s in seconds if s is not None]
     asked = [q for q in questions(study, ()) if q.weighted]
     return Summary(

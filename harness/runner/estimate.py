@@ -6,7 +6,6 @@ trained for two rollouts, and each curriculum is updated a few times on made-up 
 
 from __future__ import annotations
 
-import os
 from time import perf_counter
 
 import numpy as np
@@ -51,11 +50,6 @@ def _seconds(cells: list[list[PlannedRun]], interrupt: Interrupt) -> list[float]
         )
         seconds.append(per_run * len(runs))
     return seconds
-
-
-def available_workers() -> int:
-    """Returns the number of cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _whole_evaluations(evaluation: EvaluationCell) -> float:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pacebench.harness import threads
 from pacebench.harness.errors import UserError
 from pacebench.harness.records import Status, common_crash
 from pacebench.harness.runner import logs
@@ -300,8 +301,6 @@ def _reconcile(store: RunStore, good: Mapping[str, Any]) -> None:
 
 
 def _executor(options: RunOptions, root: Path) -> Executor:
-    from pacebench.harness.runner.estimate import available_workers
-
     if options.executor == "ray":
         from pacebench.harness.runner.ray_cluster import RayExecutor
 
@@ -314,7 +313,7 @@ def _executor(options: RunOptions, root: Path) -> Executor:
         return SlurmExecutor(options.workers or 100, root, parameters, cluster)
     from pacebench.harness.runner.local import LocalExecutor
 
-    return LocalExecutor(options.workers or available_workers())
+    return LocalExecutor(options.workers or threads.available_workers())
 
 
 def _default_display() -> Display:

@@ -44,11 +44,25 @@ class TableCache:
         self._fresh: dict[str, tuple[Stamps, Tables]] = {}
         self._bytes = 0
         self._known: dict[str, tuple[Path, Stamps, Tables]] = {}
+        self._seen: set[str] = set()
         self._unused: set[Path] = set()
-        for path in sorted(self._folder.glob("*.arrow")):
-            self._unused.add(path)
+        self.look()
+
+    @property
+    def known(self) -> int:
+        """How many runs it has."""
+        return len(self._known)
+
+    def look(self) -> None:
+        """Opens the files that others have left since the last look."""
+        names: list[str] = []
+        with contextlib.suppress(OSError):
+            names = os.listdir(self._folder)
+        for name in sorted(n for n in names if n.endswith(".arrow") and n not in self._seen):
+            self._seen.add(name)
+            self._unused.add(self._folder / name)
             with contextlib.suppress(OSError, ValueError, LookupError, pa.ArrowException):
-                self._open(path)
+                self._open(self._folder / name)
 
     def _open(self, path: Path) -> None:
         data = pa.memory_map(str(path)).read_buffer()
@@ -75,6 +89,7 @@ class TableCache:
         # A full or read-only disk costs the next reader time, and nothing else.
         with contextlib.suppress(UserError):
             path = make_folder(self._folder) / f"{sha256(data)}.arrow"
+            self._seen.add(path.name)
             write_atomic(path, data, durable=False)
 
     def tidy(self) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import gc
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +16,7 @@ from pacebench.harness.errors import UserError
 from pacebench.harness.store.manifest import Manifest, ManifestEntry
 from pacebench.harness.store.parts import Rows, pieces
 from pacebench.harness.store.provenance import code_words, hardware_words, version_words
+from pacebench.harness.store.reading import no_collection
 from pacebench.harness.store.runs import UPDATE_FILES, StoredRun
 from pacebench.harness.store.store import RunStore
 from pacebench.harness.store.tables import CATEGORIES, widened
@@ -82,19 +80,7 @@ class Results:
 _FRAMES = ("runs", "evaluations", "updates")
 
 
-@contextlib.contextmanager
-def _no_collection() -> Iterator[None]:
-    """Keeps Python from looking for garbage again and again among records that all stay."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
-@_no_collection()
+@no_collection()
 def load_results(path: Path | str) -> Results:
     """Reads the results folder of a study without changing anything in it.
 

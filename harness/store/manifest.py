@@ -17,12 +17,11 @@ from pacebench.harness.seeding import RunSeed
 from pacebench.harness.store.files import StorageError, write_atomic
 from pacebench.harness.store.ledger import now
 from pacebench.harness.store.provenance import provenance
-from pacebench.harness.store.reading import first_mistake, parse_record
-from pacebench.harness.store.study_files import StudyFiles
+from pacebench.harness.store.reading import first_mistake, no_collection, parse_record
+from pacebench.harness.store.study_files import MANIFEST, StudyFiles
 from pacebench.harness.study.models import Study
 from pacebench.harness.study.specs import Cell, Frozen, PlannedRun, digest
 
-NAME = "manifest.json"
 FORMAT = 1
 
 
@@ -142,15 +141,16 @@ def extend(
     )
 
 
+@no_collection()
 def read_manifest(files: StudyFiles) -> Manifest | None:
     """Returns the manifest of a results folder, or None where there is none.
 
     Raises:
         UserError: It is not readable, was made by a newer version, or contradicts itself.
     """
-    path = files.folder / NAME
+    path = files.folder / MANIFEST
     try:
-        record = parse_record(files.read(NAME), path, FORMAT)
+        record = parse_record(files.read(MANIFEST), path, FORMAT)
         manifest = Manifest.model_validate(record)
         wrong = _contradiction(manifest)
     except FileNotFoundError:
@@ -192,7 +192,7 @@ def write_manifest(root: Path, manifest: Manifest) -> None:
     Raises:
         StorageError: It cannot be written.
     """
-    write_atomic(root / NAME, manifest.model_dump_json(indent=1).encode() + b"\n")
+    write_atomic(root / MANIFEST, manifest.model_dump_json(indent=1).encode() + b"\n")
 
 
 def study_of(manifest: Manifest) -> Study:

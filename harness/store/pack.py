@@ -7,10 +7,9 @@ from pathlib import Path
 
 from pacebench.harness.errors import UserError
 from pacebench.harness.store.files import make_folder, storage, write_atomic, write_together
-from pacebench.harness.store.manifest import NAME as MANIFEST
 from pacebench.harness.store.runs import DIAGNOSED, DISPENSABLE_FILES, LOG, POLICY, StoredRun
 from pacebench.harness.store.store import RunStore
-from pacebench.harness.store.study_files import LEDGER, RECORD, StudyFiles, write_archive
+from pacebench.harness.store.study_files import LEDGER, MANIFEST, RECORD, StudyFiles, write_archive
 
 PLAN = "plan.json"
 

@@ -7,11 +7,13 @@ device is no data. Every refusal is a `BadFileError`, whoever asked.
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import gc
 import json
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, BinaryIO
@@ -74,6 +76,18 @@ class NewerFormatError(UserError):
             f"{path}: made by a newer pacebench (format {found}; this one reads up to {known}); "
             "update pacebench."
         )
+
+
+@contextlib.contextmanager
+def no_collection() -> Iterator[None]:
+    """Keeps Python from looking for garbage again and again among records that all stay."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def limit_of(path: Path | str) -> int:

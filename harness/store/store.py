@@ -32,7 +32,7 @@ from pacebench.harness.store.files import (
 )
 from pacebench.harness.store.ledger import Ledger
 from pacebench.harness.store.manifest import Manifest
-from pacebench.harness.store.reading import BadFileError, open_file
+from pacebench.harness.store.reading import BadFileError, no_collection, open_file
 from pacebench.harness.store.runs import (
     DIAGNOSTICS,
     LOG,
@@ -43,7 +43,7 @@ from pacebench.harness.store.runs import (
     write_run,
 )
 from pacebench.harness.store.scan import scan
-from pacebench.harness.store.study_files import RECORD, StudyFiles
+from pacebench.harness.store.study_files import MANIFEST, RECORD, StudyFiles
 from pacebench.harness.store.tables import from_parquet
 from pacebench.harness.study.specs import PlannedRun
 
@@ -96,12 +96,13 @@ class RunStore:
     def is_there(self) -> bool:
         """Says whether the study still has its manifest, which only a stranger would remove."""
         files = self.files
-        if os.path.lexists(self.root / manifests.NAME):
+        if os.path.lexists(self.root / MANIFEST):
             return True
-        if not (manifests.NAME in files.packed and files.archive.exists()):
+        if not (MANIFEST in files.packed and files.archive.exists()):
             files.reopen()  # It may have been packed since we looked.
-        return manifests.NAME in files.packed
+        return MANIFEST in files.packed
 
+    @no_collection()
     def extend_manifest(
         self,
         study: str,

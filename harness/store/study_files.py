@@ -29,6 +29,7 @@ from pacebench.harness.store.reading import (
 )
 
 ARCHIVE = "packed.zip"
+MANIFEST = "manifest.json"
 RECORD = "run.json"
 LEDGER = "ledger.jsonl"
 # The folders of a study that are written to.
@@ -59,6 +60,7 @@ class StudyFiles:
     """Reads the files of one study by their names relative to its folder.
 
     Attributes:
+        root: As it was given.
         folder: Where loose files are.
         archive: Where packed ones are, if there are any.
         packed: The names of the packed files.
@@ -71,6 +73,7 @@ class StudyFiles:
     """
 
     def __init__(self, root: Path) -> None:
+        self.root = root
         alone = root.suffix == ".zip" and root.is_file()
         self.folder = root.with_suffix("") if alone else root
         # The user named the archive, so it may be a link; one inside a folder came with it.

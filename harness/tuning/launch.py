@@ -10,8 +10,8 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pacebench.harness import threads
 from pacebench.harness.errors import UserError
-from pacebench.harness.runner.estimate import available_workers
 from pacebench.harness.runner.interrupt import Interrupt
 from pacebench.harness.runner.launch import RunOptions
 from pacebench.harness.store.ledger import Ledger
@@ -94,7 +94,7 @@ def tune(
     opened = open_storage(folder, storage)
     ledger = Ledger(folder.parent)
     ledger.append("tune", searches=len(found), storage="journal" if storage is None else "url")
-    count = min(options.workers or available_workers(), len(found))
+    count = min(options.workers or threads.available_workers(), len(found))
     processes = workers.start(study, folder, storage, options, count)
     interrupt, passed_on = Interrupt(), 0
     with interrupt.listening():

@@ -16,7 +16,7 @@ from pacebench.harness.store.foreign import dictionaries as dicts
 from pacebench.harness.store.foreign.run_logs import is_run_log, run_curve
 from pacebench.harness.store.foreign.scores import ForeignRow, ForeignScores, collected
 from pacebench.harness.store.foreign.tables import frame_rows, table_rows
-from pacebench.harness.store.manifest import NAME as MANIFEST
+from pacebench.harness.store.study_files import MANIFEST
 
 _TABLES = (".csv", ".tsv", ".parquet")
 

@@ -11,9 +11,9 @@ import pytest
 from pacebench.harness.analysis.history import history_of
 from pacebench.harness.errors import UserError
 from pacebench.harness.store.ledger import Ledger
-from pacebench.harness.store.manifest import NAME
 from pacebench.harness.store.reading import BadFileError
 from pacebench.harness.store.store import RunStore
+from pacebench.harness.store.study_files import MANIFEST as NAME
 from tests.harness.runner.plans import plan_cell
 
 
