@@ -30,6 +30,7 @@ from pacebench import harness
 from pacebench.harness.records import Hooks
 from pacebench.harness.seeding import RunSeed, StudyRole
 from pacebench.harness.store.load import load_results
+from pacebench.harness.store.store import RunStore
 from pacebench.harness.study.expand import resolve_cell
 from pacebench.harness.study.models import Study
 from pacebench.harness.study.specs import Cell
@@ -77,7 +78,7 @@ def show(what: str, measured: Sequence[tuple[float, float, float]], most: float 
 def show_recorded(study: Study) -> None:
     """Prints the share of evaluation in the time that the committed runs of a study recorded."""
     folder = Path("results") / study.name
-    if not folder.exists():
+    if RunStore(folder).manifest() is None:
         return
     runs = load_results(folder).runs
     for setup, some in runs[runs["status"] == "ok"].groupby("setup", observed=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 import time
@@ -21,7 +22,10 @@ from pacebench.harness.runner.display import Display, choose
 from pacebench.harness.runner.executors import Executor
 from pacebench.harness.runner.interrupt import Interrupt
 from pacebench.harness.runner.leases import MISSED_BEATS, Leases
+from pacebench.harness.runner.local import LocalExecutor, do_aside, kept_workers
 from pacebench.harness.runner.packing import is_batched, pack
+from pacebench.harness.runner.process import complete
+from pacebench.harness.runner.rehearsal import rehearse
 from pacebench.harness.store.provenance import made_by_other_code
 from pacebench.harness.store.runs import StoredRun
 from pacebench.harness.store.store import RunStore
@@ -127,14 +131,16 @@ def run(
             not available.
     """
     from pacebench.harness.study.expand import expand
-    from pacebench.harness.training.rehearsal import rehearse
 
     root, options = Path(results) / study.name, options or RunOptions()
     plan = study.model_dump(mode="json")
     runs = expand(study, counts)
     store = RunStore(root)
-    rehearse(run for run in runs if not store.has(run.run_id))
-    return make_runs(study.name, plan, runs, root, options, evaluation_hashes(runs))
+    local = options.executor == "local"
+    with kept_workers() if local else contextlib.nullcontext():
+        new = (run for run in runs if not store.has(run.run_id))
+        rehearse(new, do_aside if local else complete)
+        return make_runs(study.name, plan, runs, root, options, evaluation_hashes(runs))
 
 
 def make_runs(
@@ -311,8 +317,6 @@ def _executor(options: RunOptions, root: Path) -> Executor:
         parameters = dict(options.slurm)
         cluster = parameters.pop("cluster", "slurm")
         return SlurmExecutor(options.workers or 100, root, parameters, cluster)
-    from pacebench.harness.runner.local import LocalExecutor
-
     return LocalExecutor(options.workers or threads.available_workers())
 
 

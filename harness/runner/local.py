@@ -7,7 +7,7 @@ import select
 from collections.abc import Iterator
 
 from pacebench.harness.errors import UserError
-from pacebench.harness.runner.attempt import Attempt, Ended, Ending
+from pacebench.harness.runner.attempt import Attempt, AttemptOutcome, Call, Ended, Ending
 from pacebench.harness.runner.executors import Executor
 from pacebench.harness.runner.process import WorkerProcess
 from pacebench.harness.store.files import describe
@@ -35,6 +35,30 @@ def kept_workers() -> Iterator[None]:
         _kept = None
 
 
+def do_aside(job: Call) -> AttemptOutcome:
+    """Does a job in a worker; inside of `kept_workers`, it is there for the next executor."""
+    worker, done = _kept.pop() if _kept else _start(), False
+    try:
+        outcome = worker.complete(job)
+        done = outcome.ending is Ending.DONE
+        return outcome
+    finally:
+        if done and _kept is not None:
+            _kept.append(worker)
+        else:
+            worker.close()
+
+
+def _start() -> WorkerProcess:
+    try:
+        return WorkerProcess()
+    except (OSError, RuntimeError) as error:
+        raise UserError(
+            f"no worker process can be started ({describe(error)}); end other programs, or "
+            "give fewer --workers, and run the same command again."
+        ) from error
+
+
 class LocalExecutor(Executor):
     """Keeps up to `workers` worker processes; one that fails is replaced."""
 
@@ -51,13 +75,7 @@ class LocalExecutor(Executor):
         Raises:
             UserError: The machine does not let us start one.
         """
-        try:
-            worker = self._idle.pop() if self._idle else WorkerProcess()
-        except (OSError, RuntimeError) as error:
-            raise UserError(
-                f"no worker process can be started ({describe(error)}); end other programs, or "
-                "give fewer --workers, and run the same command again."
-            ) from error
+        worker = self._idle.pop() if self._idle else _start()
         self._busy.append(worker)
         worker.submit(attempt)
 

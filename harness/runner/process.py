@@ -129,9 +129,12 @@ class WorkerProcess:
             return self._kill(Ending.DIED, said)
         return None
 
-    def wait(self, timeout: float) -> None:
-        """Sleeps until there is something to `check`, at most for `timeout` seconds."""
-        select.select([self._results], [], [], timeout)
+    def complete(self, job: Attempt | Call) -> AttemptOutcome:
+        """Does a job, and returns when and how it ended."""
+        self.submit(job)
+        while (outcome := self.check()) is None:
+            select.select([self._results], [], [], 0.5)
+        return outcome
 
     def stop(self) -> None:
         """Asks for a stop at the next checkpoint."""
@@ -177,10 +180,7 @@ def complete(job: Attempt | Call) -> AttemptOutcome:
     """Does one job in a fresh worker process."""
     process = WorkerProcess()
     try:
-        process.submit(job)
-        while (outcome := process.check()) is None:
-            process.wait(0.5)
-        return outcome
+        return process.complete(job)
     finally:
         process.close()
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import traceback
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from pacebench.harness.errors import UserError
 from pacebench.harness.records import Hooks
@@ -37,6 +39,14 @@ def rehearse(runs: Iterable[PlannedRun]) -> None:
             mistakes[f"{where} cannot be trained: {_described(error)}"] = None
     if mistakes:
         raise UserError(*mistakes)
+
+
+def rehearse_here(runs: Iterable[Mapping[str, Any]], told: str) -> None:
+    """Rehearses in the worker process that this is, and leaves what it has to tell in a file."""
+    try:
+        rehearse(map(PlannedRun.model_validate, runs))
+    except UserError as error:
+        Path(told).write_text(json.dumps(error.sentences), encoding="utf-8")
 
 
 def _described(error: Exception) -> str:

@@ -39,19 +39,20 @@ def test_check_accepts_every_shipped_study(file: Path) -> None:
 def test_large_studies_run_with_a_tiny_budget(name: str, tmp_path: Path) -> None:
     data = read_document(STUDIES / f"{name}.yaml").data
     # Two rollouts and the curriculum updates between them, on every setup and by every curriculum.
-    data |= {"budget": 6_000, "seeds": {"count": 2, "root": 9}}
+    seeds = 1 if name == "field" else 2
+    data |= {"budget": 6_000, "seeds": {"count": seeds, "root": 9}}
     data["evaluation"] = {"points": 1, "contexts": 3}
     file = tmp_path / f"{name}.yaml"
     file.write_text(to_yaml(data))
     results = tmp_path / "results"
     if name == "field":
         # Every method goes on from where a runner was killed.
-        assert killed_at(file, results / name, "finish", times=40)
-        assert 40 <= len(list((results / name).glob("runs/*/run.json"))) < 2 * 13 * 3
+        assert killed_at(file, results / name, "finish", times=20)
+        assert 20 <= len(list((results / name).glob("runs/*/run.json"))) < 13 * 3
     run = CliRunner().invoke(app, ["run", str(file), "--results", str(results), "--workers", "1"])
     assert run.exit_code == 0, run.output
     found = load_results(results / name)
-    assert len(found.runs) == 2 * len(data["curricula"]) * len(data["setups"])
+    assert len(found.runs) == seeds * len(data["curricula"]) * len(data["setups"])
     assert set(found.runs["status"]) == {"ok"}
     moved = set(found.updates["label"])
     assert {"spgl"} <= moved, "its curriculum was updated"

@@ -191,6 +191,9 @@ def test_a_mistake_in_a_plugin_is_no_failure_of_its_method(site: Site) -> None:
     said = _pacebench(*run, code=2)
     assert "mine on point-mass-2 cannot be trained: AttributeError: 'Mine' object has" in said
     assert "(__init__.py, line 7)" in said
+    site.install("def sample(self, n, rng): import os; os.kill(os.getpid(), 11)", url=url)
+    said = _pacebench(*run, code=2)
+    assert "cannot be made: the worker was killed by SIGSEGV." in said
     assert not Path("results").exists()
     site.install("def _propose(self, contexts, values): return self.tpyo", url=url)
     said = _pacebench(*run, code=1)
