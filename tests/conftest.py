@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +12,10 @@ from pathlib import Path
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 os.environ.setdefault("MPLBACKEND", "Agg")
+# Runs are written so that they survive a power cut; tests need not wait for a disk each time.
+MEMORY = "/dev/shm"
+if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4 * 2**30:
+    tempfile.tempdir = os.environ.setdefault("TMPDIR", MEMORY)
 # Parallel workers are told a width of 80 columns, at which tables are folded.
 os.environ["COLUMNS"] = "160"
 os.environ.setdefault("SDL_VIDEODRIVER", "dummy")

@@ -102,9 +102,10 @@ def test_a_ray_cluster_that_loses_a_node(tmp_path, expected, hurry):
         assert finish(runner)["statuses"] == ALL
     finally:
         cluster.shutdown()
+    # A slow cluster may give the batch to the lost node once more before it knows.
     lost = failures(root)
-    assert len(lost) == 1
-    assert "Ray lost the worker" in str(lost[0]["reason"])
+    assert 1 <= len(lost) <= 2
+    assert all("Ray lost the worker" in str(failure["reason"]) for failure in lost)
     assert digests(root) == expected
 
 
