@@ -111,7 +111,7 @@ class SB3Agent:
                 yield f"A parameter of the policy grew beyond {limits.MAX_PARAMETER:g}."
 
     def diagnostics(self, agent: int) -> dict[str, float]:
-        """Returns what Stable-Baselines3 logged of its last update, and the gradients' mean norm."""
+        """Returns what Stable-Baselines3 logged of its last update, and its mean gradient norm."""
         logged = self.model.logger.name_to_value
         told = {
             name: logged.get(f"train/{name}", np.nan)

@@ -105,7 +105,7 @@ def bounded_memory(subject: Subject, problem: UpdateProblem) -> None:
     cost=5,
 )
 def any_target(subject: Subject, example: tuple[UpdateProblem, str]) -> str:
-    """Whatever the target, records are honest and a copy goes on; or it is refused in a sentence."""
+    """Whatever the target, records are honest and copies go on; or it is refused in a sentence."""
     problem, kind = example
     target = _target(problem, kind)
     try:
@@ -124,8 +124,8 @@ def any_target(subject: Subject, example: tuple[UpdateProblem, str]) -> str:
         if kind == "mixture" and any(kl and math.isfinite(kl) for kl in told):
             require(record.kl_estimated, f"a KL without a formula is called exact: {told}")
         copy.load_state_dict(json.loads(json.dumps(c.state_dict())))
-        both = (x.sample(EPISODES, problem.rng(26, i)) for x in (c, copy))
-        require(np.array_equal(*both), "a restored copy samples other contexts")
+        own, copied = (x.sample(EPISODES, problem.rng(26, i)) for x in (c, copy))
+        require(np.array_equal(own, copied), "a restored copy samples other contexts")
     return kind
 
 
