@@ -69,12 +69,14 @@ class Episodes:
     def standing_in(cls, contexts: ArrayLike, values: Any, reads: Collection[str]) -> Episodes:
         """Returns episodes of which nothing but contexts and values is known.
 
-        Whatever else is to be read of them is taken from the values: for trying out and timing
-        curricula.
+        Whatever else is to be read of them is taken from the values, success from their being
+        above the mean: for trying out and timing curricula.
         """
         told: dict[str, Any] = dict.fromkeys({*reads} - {"contexts", "values"}, values)
-        if "value_errors" in told:
-            told["value_errors"] = np.abs(_as_array("values", values, np.float64))
+        if told:
+            numbers = _as_array("values", values, np.float64)
+            made = {"success": numbers * len(numbers) > numbers.sum(), "value_errors": abs(numbers)}
+            told |= {name: column for name, column in made.items() if name in told}
         return cls(contexts, values, **told)  # type: ignore[arg-type]
 
     def __len__(self) -> int:

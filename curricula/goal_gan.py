@@ -38,9 +38,13 @@ class GoalGan(Curriculum):
     """Goal GAN (Florensa et al. 2018): goals that are reached sometimes.
 
     A pool of contexts is drawn from evenly. After `rollouts` episodes a context leaves it with the
-    label 1 where its success rate lies in [0.25, 0.75], else 0. After `fit_rate` labels a
-    least-squares GAN over the bounds is trained on them, so that its generator makes contexts of
-    label 1. New contexts of the pool come from the generator, with normal noise, or with
+    label y = 1 where its success rate lies in [0.25, 0.75], else 0. After `fit_rate` labels a
+    least-squares GAN over the bounds is trained on them, so that its generator G makes contexts of
+    label 1: with normal z,
+
+        D: min ½ E[(D(c) − (2y − 1))²] + ½ E[(D(G(z)) + 1)²]        G: min E[(D(G(z)) − 1)²]
+
+    New contexts of the pool come from the generator, with normal noise, or with
     probability `old` from the contexts that were mastered (rate above 0.75, further than 0.01 of
     the box's diagonal from each other), with the same noise.
 

@@ -14,8 +14,13 @@ _CURROT = "Klink et al., Curriculum Reinforcement Learning via Constrained Optim
 
 # SPDL's authors keep the standard deviations up while the target is far away. The published method
 # is never run without this unless a study says so.
-_SPDL_FLOOR = {"std_floor": [0.2, 0.1875, 0.1], "kl_threshold": 8000.0}
-_FLOORED = dict.fromkeys(("spdl", "spdl-sqp"), _SPDL_FLOOR)
+_SPDL_FLOOR = [0.2, 0.1875, 0.1]
+
+
+def _floored(dimensions: int) -> dict[str, dict[str, object]]:
+    floor = {"std_floor": _SPDL_FLOOR[:dimensions], "kl_threshold": 8000.0}
+    return {name: dict(floor) for name in ("spdl", "spdl-sqp")}
+
 
 _POINT_MASS = Setup(
     name="point-mass-1",
@@ -108,12 +113,20 @@ _SPARSE_MAZE = Setup(
     horizon=200,
     doc="Walk a square corridor to a goal anywhere in it, by steps that all cost the same: nothing "
     "tells a walker that it comes nearer. The goal and its tolerance are observed.",
-    source=f"Sparse goal reaching of {_CURROT}. Its authors demand a success rate of 0.8 (δ); V₋ "
-    "is the discounted return of reaching 0.8 of the target goals as fast as the reference does.",
+    source=f"Sparse goal reaching of {_CURROT}, and its code: options of the methods. Its authors "
+    "demand a success rate of 0.8 (δ); V₋ is the discounted return of reaching 0.8 of the target "
+    "goals as fast as the reference does.",
     success="nearer to the goal than the tolerance",
     # Each of at most 200 steps costs 1, or nothing.
     min_return=-200.0,
     max_return=0.0,
+    options={
+        "acl": {"rate": 0.05},
+        "plr": {"replay_rate": 0.55, "beta": 0.15, "rho": 0.45},
+        "currot": {"metric_epsilon": 1.5},
+        "alp-gmm": {"fit_rate": 200, "uniform": 0.2},
+        "goal-gan": {"rollouts": 4},
+    },
 )
 
 SETUPS = (
@@ -141,14 +154,19 @@ SETUPS = (
         doc="The point mass as SPDL posed it: one narrow frictionless gate, hidden.",
         source=f"{_SPDL} and its code: both distributions, V₋, and the floor of SPDL's standard "
         "deviations.",
-        options=_FLOORED,
+        options=_floored(3),
     ),
     replace(
         _BALL_CATCHING,
         name="ball-catching-spdl",
         target_variance=(0.2 * math.pi, 0.15, 1.0),
         doc="Ball catching with the wider range of throwing angles that SPDL used; hidden.",
-        source=f"{_SPDL}: variance of the angle; otherwise as ball-catching.",
+        source=f"{_SPDL} and its code: variance of the angle, and options of ALP-GMM and GoalGAN; "
+        "otherwise as ball-catching. SPDL itself had no floor there.",
+        options={
+            "alp-gmm": {"fit_rate": 200, "uniform": 0.3, "history": 2000},
+            "goal-gan": {"old": 0.3},
+        },
     ),
     replace(
         _POINT_MASS,
@@ -167,7 +185,8 @@ SETUPS = (
         doc="Steer a frictionless point mass through a narrow gate that is far to the left or far "
         "to the right; the gate is observed. The target has two modes.",
         source=f"Point mass of {_CURROT}; methods that need a Gaussian begin with its authors' "
-        "and aim at the target's mean and variance.",
+        "and aim at the target's mean and variance. SPDL has the floor that it had there.",
+        options=_floored(2),
     ),
     _SPARSE_MAZE,
 )

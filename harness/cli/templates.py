@@ -43,8 +43,11 @@ class $object(curricula.Curriculum):
         share: The part of the way of one such update.
     """
 
-    # What is promised of every update: pacebench verify $name holds it to that.
-    capabilities: ClassVar[curricula.Capabilities] = curricula.Capabilities(self_paced=True)
+    # What it needs, and what is promised of every update: pacebench verify $name holds it to that.
+    # V₋ paces it, Gaussians are what it moves between, and no budget ε bounds its steps.
+    capabilities: ClassVar[curricula.Capabilities] = curricula.Capabilities(
+        self_paced=True, needs_gaussian=True, kl_budget=False
+    )
 
     def __init__(self, *, share: float = 0.02, **common: Any) -> None:
         super().__init__(**common)

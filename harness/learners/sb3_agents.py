@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,8 @@ class SB3Agent:
             raise ValueError("Stable-Baselines3 trains one seed at a time.")
         self.params = params
         self.diverged: dict[int, str] = {}
+        # Norms of the gradients in the last iteration, before any clipping.
+        self.norms: list[torch.Tensor] = []
         self.venv = RolloutVecEnv(observation_space, action_space, params.n_envs)
         self.streams = GlobalStreams(seeds[0])
         with self.streams.installed():
@@ -64,7 +66,8 @@ class SB3Agent:
         if envs.restarted:
             envs.restarted = []
             self.restart()
-        with ExitStack() as phase, self.streams.installed():
+        self.norms.clear()
+        with ExitStack() as phase, self.streams.installed(), clipping_watched(self.norms):
             try:
                 self.model.learn(
                     self.learner.rollout_steps(self.params),
@@ -108,7 +111,7 @@ class SB3Agent:
                 yield f"A parameter of the policy grew beyond {limits.MAX_PARAMETER:g}."
 
     def diagnostics(self, agent: int) -> dict[str, float]:
-        """Returns what Stable-Baselines3 logged of its last update."""
+        """Returns what Stable-Baselines3 logged of its last update, and its mean gradient norm."""
         logged = self.model.logger.name_to_value
         told = {
             name: logged.get(f"train/{name}", np.nan)
@@ -117,6 +120,7 @@ class SB3Agent:
         # SAC has a critic of actions; its loss takes the place.
         told["value_loss"] = logged.get("train/critic_loss", told["value_loss"])
         told["entropy"] = -logged.get("train/entropy_loss", np.nan)
+        told["gradient_norm"] = torch.stack(self.norms).mean() if self.norms else np.nan
         return {name: float(value) for name, value in told.items()}
 
     def policy(self, agent: int) -> dict[str, Floats32]:
@@ -282,6 +286,14 @@ class SACAgent(SB3Agent):
             policy_kwargs={"net_arch": list(self.params.net_arch)},
             device="cpu",
         )
+        critic = list(model.critic.parameters())
+
+        def note(*_: object) -> None:
+            gradients = [p.grad for p in critic if p.grad is not None]
+            self.norms.append(torch.nn.utils.get_total_norm(gradients))
+
+        # SAC clips nothing: its critic's gradients are looked at before each step.
+        model.critic.optimizer.register_step_pre_hook(note)
         # The first actions are drawn from the space, which has a generator of its own.
         model.action_space.seed(int(seed.sequence(RunRole.POLICY).generate_state(1)[0]))
         return model
@@ -294,6 +306,26 @@ class SACAgent(SB3Agent):
             draw = mean + log_std.exp() * torch.from_numpy(noise[0].astype(np.float32))
         action: Floats = self.model.policy.unscale_action(torch.tanh(draw).numpy())
         return action.astype(np.float64)[None]
+
+
+@contextmanager
+def clipping_watched(norms: list[torch.Tensor]) -> Iterator[None]:
+    """Collects the norms that gradients have before they are clipped.
+
+    Stable-Baselines3 logs none, and torch returns each from the function that clips; to compute
+    them again would cost a tenth of the update.
+    """
+    clip = torch.nn.utils.clip_grad_norm_
+
+    def watched(*args: Any, **options: Any) -> torch.Tensor:
+        norms.append(clip(*args, **options))
+        return norms[-1]
+
+    torch.nn.utils.clip_grad_norm_ = watched
+    try:
+        yield
+    finally:
+        torch.nn.utils.clip_grad_norm_ = clip
 
 
 class _PhaseTimer(BaseCallback):

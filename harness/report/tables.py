@@ -71,6 +71,8 @@ class Table:
     # Keys of columns that are left out, with all that belongs to them (`<key>_…`), where no row
     # fills them.
     optional: Sequence[str] = ()
+    # Keys of columns that are not shown where no row fills them; the CSV file has them all.
+    unshown: Sequence[str] = ()
     notes: str = ""  # what a reader may ask further, folded: intervals and their coverage
 
     @cached_property
@@ -90,14 +92,18 @@ class Table:
     @property
     def kept(self) -> list[Column]:
         """The columns without those optional ones that no row fills."""
-        empty = [k for k in self.optional if all(row.get(k) in (None, "") for row in self.rows)]
+        empty = self._unfilled(self.optional)
         related = tuple(f"{key}_" for key in empty)
         return [c for c in self.columns if c.key not in empty and not c.key.startswith(related)]
 
     @property
     def visible(self) -> list[Column]:
         """The columns that are shown."""
-        return [column for column in self.kept if column.where != "csv"]
+        empty = self._unfilled(self.unshown)
+        return [column for column in self.kept if column.where != "csv" and column.key not in empty]
+
+    def _unfilled(self, keys: Sequence[str]) -> list[str]:
+        return [k for k in keys if all(row.get(k) in (None, "") for row in self.rows)]
 
     def cells(self) -> list[list[TableCell]]:
         """Returns the shown cells row by row."""

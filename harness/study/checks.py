@@ -117,7 +117,9 @@ def _curriculum(
 def _parameters(
     kind: type[curricula.Curriculum], given: CurriculumEntry | SetupChange, path: KeyPath
 ) -> Iterator[Finding]:
-    known = [*kind.options(), *(["fit"] if kind.capabilities.needs_gaussian else [])]
+    # A mixture of Gaussians is no Gaussian, and a sampler is neither.
+    fits = kind.capabilities.needs_gaussian or kind.capabilities.scaled_family
+    known = [*kind.options(), *(["fit"] if fits else [])]
     for option in given.options:
         if option not in known:
             yield Finding(

@@ -4,18 +4,56 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from hypothesis import strategies as st
 
-from pacebench.curricula import Curriculum
+from pacebench.curricula import (
+    Curriculum,
+    CurriculumError,
+    Distribution,
+    Gaussian,
+    Mixture,
+    UniformBox,
+)
 from pacebench.curricula.checks import Array
+from pacebench.harness.verify import oracle
 from pacebench.harness.verify.problems import Subject, UpdateProblem
 from pacebench.harness.verify.suite import Violation, promise, require
 
 # Updates after which a memory must have stopped growing, and a target have been reached.
-FILLED, REACHED = 40, 150
+FILLED, REACHED, LONGEST = 40, 150, 500
 EPISODES = 20
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """A distribution that can do no more than it must."""
+
+    hidden: Distribution
+
+    @property
+    def dim(self) -> int:
+        """The number of context dimensions d."""
+        return self.hidden.dim
+
+    def sample(self, n: int, rng: np.random.Generator) -> Array:
+        """Draws `n` contexts, (n, d)."""
+        return self.hidden.sample(n, rng)
+
+
+def _modes(problem: UpdateProblem) -> Mixture:
+    """Returns a target of two modes: the problem's own, and one beside its initial mean."""
+    first, width = problem.target, problem.target.std
+    second = Gaussian(problem.initial.mean - 3.0 * width, (0.5 * width) ** 2)
+    return Mixture([first, second], [2.0, 1.0])
+
+
+def _target(problem: UpdateProblem, kind: str) -> Distribution:
+    if kind == "box":
+        return UniformBox(problem.target.mean - problem.target.std, problem.target.mean)
+    return _modes(problem) if kind == "mixture" else Sampler(_modes(problem))
 
 
 def _small(subject: Subject) -> st.SearchStrategy[UpdateProblem]:
@@ -60,11 +98,77 @@ def bounded_memory(subject: Subject, problem: UpdateProblem) -> None:
     require(after <= 1.1 * before + 100, said)
 
 
-@promise("reaches-target", claimed=lambda c: c.reaches_target is not None, examples=_small, cost=30)
-def reaches_target(subject: Subject, problem: UpdateProblem) -> None:
-    """If every episode succeeds, the distribution ends at the target."""
+@promise(
+    "any-target",
+    claimed=lambda c: not c.needs_gaussian,
+    examples=lambda s: st.tuples(_small(s), st.sampled_from(["mixture", "box", "sampler"])),
+    cost=5,
+)
+def any_target(subject: Subject, example: tuple[UpdateProblem, str]) -> str:
+    """Whatever the target, records are honest and copies go on; or it is refused in a sentence."""
+    problem, kind = example
+    target = _target(problem, kind)
+    try:
+        c, copy = (subject.make(problem, target=target, record_every=1) for _ in range(2))
+    except CurriculumError as error:
+        require(str(error).endswith("."), f"a {kind} is refused with {str(error)!r}")
+        return f"{kind} refused"
+    for i in range(3):
+        drawn = c.sample(EPISODES, problem.rng(25, i))
+        record = subject.feed(c, drawn, problem.value_of(drawn))
+        far = record.sliced_wasserstein
+        require(far is not None and 0.0 <= far < math.inf, f"the distance to the target is {far}")
+        told = [record.kl_target_forward, record.kl_target_reverse]
+        if kind == "sampler" and c.distribution is not c.target:
+            require(told == [None, None], f"a KL is told to a target without a density: {told}")
+        if kind == "mixture" and any(kl and math.isfinite(kl) for kl in told):
+            require(record.kl_estimated, f"a KL without a formula is called exact: {told}")
+        copy.load_state_dict(json.loads(json.dumps(c.state_dict())))
+        own, copied = (x.sample(EPISODES, problem.rng(26, i)) for x in (c, copy))
+        require(np.array_equal(own, copied), "a restored copy samples other contexts")
+    return kind
+
+
+@promise(
+    "two-modes",
+    claimed=lambda c: c.trust_region == "block" and not c.needs_gaussian,
+    examples=_small,
+    cost=5,
+)
+def two_modes(subject: Subject, problem: UpdateProblem) -> None:
+    """Of a target with two modes both are reached exactly, no step above (1 + κ)ε."""
+    target, bound = _modes(problem), problem.epsilon * (1.0 + oracle.kappa(problem.epsilon))
+    c = subject.make(problem, target=target, threshold=0.0)
+    for i in range(LONGEST):
+        old = c.distribution
+        drawn = c.sample(3 * EPISODES, problem.rng(27, i))
+        noise = 0.05 * problem.rng(28, i).standard_normal(len(drawn))
+        subject.feed(c, drawn, 1.0 + noise)
+        parts = zip(c.distribution.weights, c.distribution.components, old.components, strict=True)
+        # KL is convex: that of the whole is at most this.
+        spent = sum(weight * new.kl(before) for weight, new, before in parts)
+        require(spent <= bound * (1 + 1e-9), f"a step spends {spent:.6g}, more than {bound:.6g}")
+        there = c.distribution.components
+        ends = zip(there, target.components, strict=False)
+        reached = all(np.array_equal(p.mean, q.mean) and p.kl(q) == 0.0 for p, q in ends)
+        if reached and len(there) == len(target.components):
+            return
+    raise Violation(f"after {LONGEST} updates it has not reached both modes")
+
+
+@promise(
+    "reaches-target",
+    claimed=lambda c: c.reaches_target is not None,
+    examples=lambda s: st.tuples(_small(s), st.booleans()),
+    cost=30,
+)
+def reaches_target(subject: Subject, example: tuple[UpdateProblem, bool]) -> None:
+    """If every episode succeeds, the distribution ends at the target, of one mode or two."""
+    problem, two = example
     within = subject.capabilities.reaches_target or 0.0
-    c, far = subject.make(problem, threshold=0.0, record_every=1), math.inf
+    target = _modes(problem) if two else problem.target
+    c = subject.make(problem, target=target, threshold=0.0, record_every=1)
+    far = math.inf
     for i in range(REACHED):
         drawn = c.sample(EPISODES, problem.rng(21, i))
         noise = 0.05 * problem.rng(22, i).standard_normal(EPISODES)

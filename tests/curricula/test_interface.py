@@ -100,6 +100,14 @@ def test_what_a_curriculum_reads_must_be_given():
     assert record.mean_value is record.slack is record.epsilon is None
 
 
+def test_episodes_that_stand_in_succeed_above_the_mean_value():
+    x, v = np.zeros((4, 2)), [1.0, 2.0, 3.0, 6.0]
+    e = Episodes.standing_in(x, v, {"contexts", "success", "value_errors", "returns"})
+    assert e.success.tolist() == [False, False, False, True]
+    assert e.returns.tolist() == e.value_errors.tolist() == v
+    assert not Episodes.standing_in(x, np.ones(4), {"success"}).success.any()
+
+
 def test_no_density_means_no_divergence_but_a_distance():
     c = Solved(target=TARGET, initial=INITIAL, bounds=([-5.0, -5.0], [5.0, 5.0]))
     record = c.update(Episodes(np.zeros((3, 2)), success=[True] * 3))

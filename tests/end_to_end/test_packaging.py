@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -88,6 +90,37 @@ def test_shipped_studies_are_found_by_name_from_an_empty_folder(site: Path, tmp_
     missing = _run(*command[:-2], "quikc", cwd=tmp_path, PYTHONPATH=str(site))
     assert missing.returncode == 2
     assert "no such file" in missing.stderr
+
+
+def test_the_documented_curriculum_is_verified_from_its_own_package(
+    site: Path, tmp_path: Path
+) -> None:
+    """It holds no Gaussian, takes less than 40 lines, and keeps what it promises."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    example = text.partition("```python\n")[2].partition("```")[0]
+    assert 20 < len(example.splitlines()) < 40
+    wheel, info = tmp_path / "lately-1.0-py3-none-any.whl", "lately-1.0.dist-info"
+    with ZipFile(wheel, "w") as archive:
+        archive.writestr("lately.py", example)
+        for name, content in (
+            ("METADATA", "Metadata-Version: 2.1\nName: lately\nVersion: 1.0\n"),
+            ("WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"),
+            ("entry_points.txt", "[pacebench.curricula]\nlately-solved = lately:LatelySolved\n"),
+            ("RECORD", ""),
+        ):
+            archive.writestr(f"{info}/{name}", content)
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index")
+    done = _run(*pip, "--target", str(tmp_path / "site"), str(wheel), cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    command = ("verify", "lately-solved", "--examples", "20", "--json")
+    path = f"{tmp_path / 'site'}{os.pathsep}{site}"
+    done = _run(
+        *(sys.executable, "-m", "pacebench.harness", *command), cwd=tmp_path, PYTHONPATH=path
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = {p["property"]: p["held"] for p in json.loads(done.stdout)["properties"]}
+    assert {"inside-bounds", "bounded-memory", "record", "state", "wrong-input"} <= set(found)
+    assert not {"trust-region", "convergence"} & set(found)
 
 
 @pytest.mark.parametrize("name", ["curricula", "envs", "harness"])

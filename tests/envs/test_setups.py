@@ -262,31 +262,40 @@ def test_distributions_that_do_not_fit_are_refused(target: envs.ContextSpec, sen
         dataclasses.replace(envs.setup("point-mass-1"), target=target)
 
 
-def test_spdl_has_its_published_floor_on_its_own_task() -> None:
+def test_methods_have_what_was_published_for_the_task() -> None:
     from pacebench.harness.study.expand import expand
     from pacebench.harness.study.models import Study
 
+    bare = {"std_floor": None, "kl_threshold": None}
+    names = ("spdl", "spgl", "acl", "plr", "currot", "alp-gmm", "goal-gan")
     study = Study.model_validate(
         {
-            "name": "floors",
-            "question": "Which floor?",
-            "curricula": [
-                "spdl",
-                {
-                    "name": "spdl",
-                    "label": "bare",
-                    "options": {"std_floor": None, "kl_threshold": None},
-                },
-                "spgl",
-            ],
-            "setups": ["point-mass-spdl", "point-mass-1"],
+            "name": "constants",
+            "question": "Which constants?",
+            "curricula": [*names, {"name": "spdl", "label": "bare", "options": bare}],
+            "setups": ["point-mass-1", *(n for n in TABLE if envs.setup(n).options)],
             "seeds": {"count": 1},
             "budget": 100_000,
         }
     )
     found = {(run.label, run.cell.setup): run.cell.curriculum.options for run in expand(study)}
-    floor = found["spdl", "point-mass-spdl"]
-    assert (floor["std_floor"], floor["kl_threshold"]) == ([0.2, 0.1875, 0.1], 8000)
-    assert found["bare", "point-mass-spdl"]["std_floor"] is None
-    assert found["spdl", "point-mass-1"]["std_floor"] is None
+    # What SPDL's authors kept its standard deviations above, unless a study says otherwise.
+    for setup, d in (("point-mass-spdl", 3), ("point-mass-2d", 2)):
+        floor = found["spdl", setup]
+        assert (floor["std_floor"], floor["kl_threshold"]) == ([0.2, 0.1875, 0.1][:d], 8000)
+        assert found["bare", setup]["std_floor"] is None
+    for setup in ("point-mass-1", "sparse-maze", "ball-catching-spdl"):
+        assert found["spdl", setup]["std_floor"] is None
     assert "std_floor" not in found["spgl", "point-mass-spdl"]
+
+    def told(name: str, *options: str) -> list[tuple[object, ...]]:
+        """On Point Mass, on the maze, and in SPDL's Ball Catching."""
+        setups = ("point-mass-2d", "sparse-maze", "ball-catching-spdl")
+        return [tuple(found[name, setup][o] for o in options) for setup in setups]
+
+    assert told("acl", "rate") == [(0.025,), (0.05,), (0.025,)]
+    assert told("plr", "replay_rate", "beta", "rho")[:2] == [(0.85, 0.45, 0.15), (0.55, 0.15, 0.45)]
+    assert told("currot", "metric_epsilon") == [(None,), (1.5,), (None,)]
+    alp = [(100, 0.1, 500), (200, 0.2, 500), (200, 0.3, 2000)]
+    assert told("alp-gmm", "fit_rate", "uniform", "history") == alp
+    assert told("goal-gan", "rollouts", "old") == [(2, 0.2), (4, 0.2), (2, 0.3)]

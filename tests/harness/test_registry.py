@@ -77,16 +77,9 @@ def test_every_mistake_of_a_user_has_sentences_and_its_builtin_class() -> None:
     assert unknown.sentences == ("no thing is called 'a'; known: none.",)
 
 
-def _documented_example() -> str:
-    """Returns the curriculum that docs/curricula.md shows."""
-    text = (Path(__file__).parents[2] / "docs/curricula.md").read_text(encoding="utf-8")
-    return text.partition("```python\n")[2].partition("```")[0]
-
-
 def _lay_out(folder: Path) -> Path:
     """An installed distribution, as pip would lay it out, that adds curricula to ours."""
     (folder / "shy_package.py").write_text(OUTSIDE)
-    (folder / "lately.py").write_text(_documented_example())
     info = folder / "shy_package-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: shy-package\nVersion: 1.0\n")
@@ -94,7 +87,6 @@ def _lay_out(folder: Path) -> Path:
         "[pacebench.curricula]\n"
         "outside-shy = shy_package:Shy\n"
         "outside-broken = shy_package_missing:Nothing\n"
-        "lately-solved = lately:LatelySolved\n"
     )
     return folder
 
@@ -157,14 +149,3 @@ def test_two_packages_with_one_name_are_told_apart_by_nobody(
     assert "Traceback" not in done.stderr
     others = _pacebench("verify", "initial", "--help", path=outside_package)
     assert others.returncode == 0
-
-
-def test_the_documented_curriculum_is_no_gaussian_and_keeps_its_promises(
-    outside_package: Path,
-) -> None:
-    assert len(_documented_example().splitlines()) < 40
-    done = _pacebench("verify", "lately-solved", "--examples", "20", "--json", path=outside_package)
-    assert done.returncode == 0, done.stdout + done.stderr
-    found = {p["property"]: p["held"] for p in json.loads(done.stdout)["properties"]}
-    assert {"inside-bounds", "bounded-memory", "record", "state", "wrong-input"} <= set(found)
-    assert not {"trust-region", "convergence"} & set(found)

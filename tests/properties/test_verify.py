@@ -9,8 +9,10 @@ import pytest
 from typer.testing import CliRunner
 
 from pacebench import curricula
-from pacebench.curricula import Capabilities, Gaussian, Proposal
+from pacebench.curricula import Capabilities, Gaussian, Proposal, base
+from pacebench.curricula.distributions import divergence, fitted_gaussian
 from pacebench.curricula.spgl import Spgl
+from pacebench.curricula.spgl_mixture import SpglMixture
 from pacebench.harness.cli import app
 from pacebench.harness.verify import PROPERTIES, Subject, attempt
 
@@ -102,6 +104,24 @@ def test_a_dishonest_record_is_a_finding():
 
     record = next(p for p in PROPERTIES if p.name == "record")
     assert not attempt(record, Subject(Boasting), 10, shrink=False).held
+
+
+def test_a_mixture_of_one_mode_and_an_estimate_that_passes_for_exact_are_findings(monkeypatch):
+    class Narrow(SpglMixture):
+        """Puts one Gaussian in the place of a mixture."""
+
+        name = "narrow"
+
+        def _suited(self, given, what, fit):
+            return super()._suited(fitted_gaussian(given), what, fit)
+
+    found = {prop.name: prop for prop in PROPERTIES}
+    outcome = attempt(found["two-modes"], Subject(Narrow), 10, shrink=False)
+    assert "has not reached both modes" in outcome.message
+    assert attempt(found["any-target"], Subject(SpglMixture), 10, shrink=False).held
+    monkeypatch.setattr(base, "divergence", lambda p, q: (divergence(p, q)[0], False))
+    outcome = attempt(found["any-target"], Subject(SpglMixture), 10, shrink=False)
+    assert "is called exact" in outcome.message
 
 
 def test_verdicts_do_not_depend_on_the_global_generator():

@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 
+from pacebench.envs.distributions import MixtureSpec, Vector
 from pacebench.envs.setup import Setup
 from pacebench.harness.report.data import ReportData
 from pacebench.harness.report.figure import Figure
@@ -68,14 +69,14 @@ def _travel(
     data: ReportData, setup: str, moves: dict[str, FloatArray], pair: tuple[int, int]
 ) -> PanelPlot:
     task, (i, j) = data.setups[setup], pair
-    ends = {
-        kind: np.array([[mean[i], mean[j], variance[i] ** 0.5, variance[j] ** 0.5]])
+    ends = [
+        (kind, np.array([[mean[i], mean[j], variance[i] ** 0.5, variance[j] ** 0.5]]))
         for kind, mean, variance in (
             ("initial", task.initial_mean, task.initial_variance),
-            ("target", task.target_mean, task.target_variance),
+            *(("target", *part) for part in _modes(task)),
         )
-    }
-    both = np.concatenate(list(ends.values()))
+    ]
+    both = np.concatenate([end for _, end in ends])
     axes = []
     for place, d in enumerate(pair):
         moved = np.concatenate([frames[..., d] for frames in moves.values()])
@@ -86,7 +87,7 @@ def _travel(
     for label, frames in moves.items():
         style = data.styles[label]
         way = np.concatenate([frames[:, 0, [i, j]], frames[:, 1, [i, j]]], axis=1)
-        drawn = [Ellipse(ends[kind], kind) for kind in ends] + [Ellipse(way, "now")]
+        drawn = [Ellipse(end, kind) for kind, end in ends] + [Ellipse(way, "now")]
         path = Line(way[:, 0], way[:, 1], "path")
         panels.append(Panel(style.short, [style], [path], ellipses=drawn))
     names = " and ".join(task.context_names[d] for d in pair)
@@ -95,12 +96,19 @@ def _travel(
             f"travel-{setup}-{i}-{j}",
             f"{setup}: {names}",
             "One standard deviation of the sampling distribution (median over runs) and the path "
-            "of its mean. Dotted: where it begins; grey: the target.",
+            "of its mean. Dotted: where it begins; grey: the target, mode by mode.",
             axes[0],
             axes[1],
             panels,
         )
     )
+
+
+def _modes(task: Setup) -> list[tuple[Vector, Vector]]:
+    """Returns means and variances of the target's components; of most targets there is one."""
+    if isinstance(task.target, MixtureSpec):
+        return list(zip(task.target.means, task.target.variances, strict=True))
+    return [(task.target_mean, task.target_variance)]
 
 
 def distance_figures(data: ReportData, setup: str, updates: pd.DataFrame) -> list[Figure]:

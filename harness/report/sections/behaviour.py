@@ -24,6 +24,16 @@ _PROMISES = {
     "block-exact": "ε for each block",
 }
 _STEPS = ("performance", "convergence", "hold")
+# What only methods with a budget have.
+_OF_A_BUDGET = (
+    *("moved", *_STEPS, "promise", "violations", "violation_share"),
+    *("largest_ratio", "ess_share"),
+)
+_BUDGET_NOTES = (
+    "Every update is measured by the same KL(p_new‖p_old) in units of its ε, whatever the "
+    "curriculum itself promises to bound; an estimated KL is a mean over samples and cannot show "
+    "that a bound was exceeded. Moved: by more than 10⁻⁶ nats. "
+)
 # nats: a shift of a thousandth of a standard deviation. Numerical solvers come no closer than 1e-9.
 _ARRIVED = 1e-6
 
@@ -71,11 +81,13 @@ def _table(data: ReportData) -> Table:
         if not mine.empty:
             promise = _promise(data.styles[label].name)
             rows.append({"setup": setup, "method": label, "promise": promise, **_behaviour(mine)})
+    paced = any("moved" in row for row in rows)
+    above = "; shares above ε are shares of those that moved at all" if paced else ""
     return Table(
         "curriculum-behaviour",
         "",
-        "Updates of all runs together; shares above ε are shares of those that moved at all. “On "
-        "target” counts runs whose last distribution is the target.",
+        f"Updates of all runs together{above}. “On target” counts runs whose last distribution is "
+        "the target.",
         (
             *CELL,
             *counts("runs", "updates", "moved"),
@@ -93,11 +105,13 @@ def _table(data: ReportData) -> Table:
         ),
         rows,
         optional=["distance", "estimated"],
-        notes="Every update is measured by the same KL(p_new‖p_old) in units of its ε, whatever "
-        "the curriculum itself promises to bound; an estimated KL is a mean over samples and "
-        "cannot show that a bound was exceeded. Moved: by more than 10⁻⁶ nats. "
-        "Rejected: updates short of the target that were not used. On target: KL below 10⁻⁶ nats. "
-        "The distance is the sliced 1-Wasserstein distance, which every method has.",
+        # Where no method has a budget ε, nothing is said of one.
+        unshown=[*_OF_A_BUDGET, "final_kl"],
+        notes=(_BUDGET_NOTES if paced else "")
+        + "Rejected: updates short of the target that were not used. On target: KL below 10⁻⁶ "
+        "nats, so that a method without a KL is never counted; under `fit: gaussian` the KL is "
+        "that to the fitted Gaussian. The distance, which every method has, is the sliced "
+        "1-Wasserstein distance to the target itself.",
     )
 
 

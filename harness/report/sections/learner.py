@@ -102,4 +102,6 @@ def _table(data: ReportData) -> Table:
             Column("gradient_norm", "gradient norm", number(3), number=True),
         ),
         rows,
+        # An off-policy learner has no ratios to clip.
+        optional=list(_SHOWN),
     )

@@ -57,15 +57,17 @@ def test_discrete_actions_where_a_learner_takes_them(learner: str, cart: str) ->
 
 
 def check_diagnostics(told: dict[str, list[float]], env_steps: int) -> None:
-    """One row per policy update; those with a critic tell everything but the gradient."""
+    """One row per policy update; those with a critic tell everything."""
     assert list(told) == list(DIAGNOSTIC_COLUMNS)
     assert told["iteration"] == list(range(1, len(told["iteration"]) + 1))
     assert told["env_steps"][-1] == env_steps
     assert np.isfinite([told["value_loss"], told["approx_kl"], told["entropy"]]).all()
+    assert np.min(told["gradient_norm"]) > 0
     assert (np.array(told["explained_variance"]) <= 1).all()
 
 
 def test_an_off_policy_learner_tells_what_it_can() -> None:
     (result,) = train(tiny_cell("sb3-sac"), SEEDS[:1])
     assert np.isfinite(result.diagnostics["value_loss"][-1])
+    assert result.diagnostics["gradient_norm"][-1] > 0
     assert np.isnan(result.diagnostics["approx_kl"]).all()

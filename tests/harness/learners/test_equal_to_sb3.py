@@ -19,7 +19,7 @@ from pacebench.harness.learners.base import EnvStep
 from pacebench.harness.learners.batched.agents import BatchedPPO
 from pacebench.harness.learners.batched.normalise import Normaliser
 from pacebench.harness.learners.ppo import PPOParams
-from pacebench.harness.learners.sb3_agents import PPOAgent
+from pacebench.harness.learners.sb3_agents import PPOAgent, clipping_watched
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.study.specs import ScheduleCell
 from pacebench.harness.training.scheduler import CurriculumScheduler
@@ -183,7 +183,8 @@ def record(setup_name: str, params: PPOParams, index: int) -> Recorded:
                 noise = (taken - told.mean) / told.stddev
             noise = noise.numpy().reshape(STEPS, COPIES, -1)
         np.random.seed(index)  # noqa: NPY002 - the minibatch order of Stable-Baselines3
-        model.train()
+        with clipping_watched(agent.norms):
+            model.train()
     orders_rng = np.random.RandomState(index)
     orders = [orders_rng.permutation(STEPS * COPIES) for _ in range(params.n_epochs)]
     return Recorded(
@@ -276,7 +277,10 @@ def test_one_iteration_equals_stable_baselines3(setup: str, count: int, variant:
             # Diagnostics look at one minibatch of each epoch; here there is no other. Of the KL,
             # Stable-Baselines3 logs the last epoch alone.
             assert told["approx_kl"] == pytest.approx(recorded.logged["approx_kl"] / 2, rel=1e-3)
-            for name in ("clip_fraction", "entropy", "value_loss", "explained_variance"):
+            for name in (
+                *("clip_fraction", "entropy", "value_loss"),
+                *("explained_variance", "gradient_norm"),
+            ):
                 assert told[name] == pytest.approx(recorded.logged[name], rel=1e-3), name
             assert told["clip_fraction"] > 0
 

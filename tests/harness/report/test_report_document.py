@@ -187,6 +187,27 @@ def test_a_method_shows_the_distances_that_it_has() -> None:
     assert set(run["far"][1:]) == {0.5}
 
 
+def test_without_a_budget_nothing_is_said_of_one() -> None:
+    """On a target with two modes, by methods that have no ε, and partly no density either."""
+    methods, two = (Method("default", 0.4, 0.1), Method("plr", 0.5, 0.1)), ("point-mass-2d",)
+    plan, frames = (make(methods, two, 3) for make in (synthetic.study, synthetic.frames))
+    kls = ["kl_step", "kl_target_forward", "kl_target_reverse", "ess"]
+    frames.updates.loc[frames.updates["label"] == "plr", kls] = np.nan
+    frames.updates["sliced_wasserstein"] = 0.5
+    made = document(
+        report_data(frames, plan, {two[0]: synthetic.setup(two[0])}), [behaviour.behaviour]
+    )
+    assert "ε" not in markdown(made)
+    (table,) = made.tables()
+    assert [column.key for column in table.visible][2:] == [
+        *("runs", "updates", "rejected", "final_kl", "distance", "on_target")
+    ]
+    figures = {figure.name: figure.svg for figure in made.figures()}
+    assert not any(name.startswith("kl-step") for name in figures)
+    # Both modes, in either panel.
+    assert figures["travel-point-mass-2d-0-1"].count('<ellipse class="target"') == 4
+
+
 def test_thinned_diagnostics_are_read_where_they_were_recorded() -> None:
     plan, frames = synthetic.study(setups=ONE, seeds=3), synthetic.frames(setups=ONE, seeds=3)
     setups = {ONE[0]: synthetic.setup(ONE[0])}

@@ -72,6 +72,36 @@ def test_every_shipped_study_is_valid(file: Path) -> None:
             "curricula[3]",
             "'spdl' cannot be made on 'point-mass-1' (TypeError",
         ),
+        # What a learner cannot tell, or cannot leave out.
+        (
+            {"curricula.0": "plr", "learner": {"name": "sb3-sac"}},
+            "curricula[0].name",
+            "'plr' reads value_errors of each episode, which learner 'sb3-sac' cannot tell",
+        ),
+        (
+            {
+                "curricula.0": {"name": "plr", "options": {"robust": True}},
+                "learner": {"name": "sb3-ppo"},
+            },
+            "curricula[0].name",
+            "needs a learner with selective_gradients, and 'sb3-ppo' has none",
+        ),
+        # Targets that are no Gaussian.
+        (
+            {"setups": ["point-mass-2d"]},
+            "curricula[1]",
+            "spgl needs a Gaussian as its target, not a Mixture; fit='gaussian' takes the one",
+        ),
+        (
+            {"curricula.0": "spgl-mixture", "setups": ["sparse-maze"]},
+            "curricula[0]",
+            "spgl-mixture needs a Gaussian or a Mixture as its target",
+        ),
+        (
+            {"curricula.0": {"name": "acl", "options": {"fit": "gaussian"}}},
+            "curricula[0].options.fit",
+            "'acl' has no such option",
+        ),
         # What a control would ignore.
         (
             {"curricula.0": {"name": "default", "epsilon": 0.1}},
@@ -192,6 +222,13 @@ def test_all_mistakes_are_named_at_once_with_their_lines(tmp_path: Path) -> None
 @pytest.mark.parametrize("data", [None, [], "text", 3, {}])
 def test_what_is_no_study_at_all(tmp_path: Path, data: Any) -> None:
     assert _sentences(tmp_path, data)
+
+
+def test_a_fit_is_accepted_by_whoever_needs_one(tmp_path: Path) -> None:
+    fitted = [{"name": name, "options": {"fit": "gaussian"}} for name in ("spgl", "spgl-mixture")]
+    changes = {"curricula": ["currot", *fitted], "setups": ["sparse-maze"]}
+    study = _load(tmp_path, broken(**changes, statistics=..., tuning=...))
+    assert [entry.options.get("fit") for entry in study.curricula] == [None, "gaussian", "gaussian"]
 
 
 def test_critic_is_accepted_where_the_context_is_visible(tmp_path: Path) -> None:

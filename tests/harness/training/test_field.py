@@ -11,6 +11,7 @@ import pytest
 from pacebench import curricula, envs
 from pacebench.harness.errors import UserError
 from pacebench.harness.learners.batched.agents import BatchedPPO
+from pacebench.harness.learners.sb3_agents import PPOAgent
 from pacebench.harness.records import Hooks, Status
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.study.construct import make_curriculum
@@ -102,7 +103,10 @@ def test_targets_of_any_shape_reach_the_curriculum() -> None:
     np.testing.assert_allclose(fitted.target.mean, spec.target_mean)
 
 
-def test_episodes_are_what_happened_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("agents", [BatchedPPO, PPOAgent])
+def test_episodes_are_what_happened_in_the_environment(
+    agents: type[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every field, checked against the steps themselves."""
     given: list[curricula.Episodes] = []
     asked: list[Any] = []
@@ -117,15 +121,16 @@ def test_episodes_are_what_happened_in_the_environment(monkeypatch: pytest.Monke
             given.append(episodes)
             return super()._propose(episodes.contexts, np.zeros(len(episodes)))
 
-    values = BatchedPPO.values
+    values, learner = agents.values, "ppo" if agents is BatchedPPO else "sb3-ppo"
 
     def watched(self: Any, agent: int, obs: Any) -> Any:
         asked.append((obs.copy(), values(self, agent, obs)))
         return asked[-1][1]
 
-    monkeypatch.setattr(BatchedPPO, "values", watched)
+    monkeypatch.setattr(agents, "values", watched)
     try:
-        train(make_cell(curriculum="reads-all-test", **SHORT), [RunSeed(root=0, index=0)])
+        cell = make_cell(curriculum="reads-all-test", learner=learner, **SHORT)
+        train(cell, [RunSeed(root=0, index=0)])
     finally:
         curricula.unregister("reads-all-test")
     assert len(given) == 3
