@@ -109,8 +109,8 @@ def _table(data: ReportData) -> Table:
         unshown=[*_OF_A_BUDGET, "final_kl"],
         notes=(_BUDGET_NOTES if paced else "")
         + "Rejected: updates short of the target that were not used. On target: KL below 10⁻⁶ "
-        "nats, so that a method without a KL is never counted; under `fit: gaussian` the KL is "
-        "that to the fitted Gaussian. The distance, which every method has, is the sliced "
+        "nats, empty for a method without a KL; under `fit: gaussian` the KL is that to the fitted "
+        "Gaussian. The distance, which every method has, is the sliced "
         "1-Wasserstein distance to the target itself.",
     )
 
@@ -133,13 +133,14 @@ def _behaviour(mine: pd.DataFrame) -> dict[str, Any]:
     final = last["kl_target_forward"].astype(float)
     far = last["sliced_wasserstein"].astype(float) if "sliced_wasserstein" in last else None
     estimated = travel.is_estimated(mine)
+    known = bool(final.notna().any())
     found: dict[str, Any] = {
         "runs": len(last),
         "updates": len(mine),
         "rejected": int((~mine["accepted"].astype(bool) & away).sum()),
-        "final_kl": float(final.median()) if final.notna().any() else None,
+        "final_kl": float(final.median()) if known else None,
         "distance": float(far.median()) if far is not None and far.notna().any() else None,
-        "on_target": int((final <= _ARRIVED).sum()),
+        "on_target": int((final <= _ARRIVED).sum()) if known else None,
         "estimated": "estimated" if estimated.any() else None,
     }
     paced = mine[_is_paced(mine)]
