@@ -96,7 +96,7 @@ def _travel(
             f"travel-{setup}-{i}-{j}",
             f"{setup}: {names}",
             "One standard deviation of the sampling distribution (median over runs) and the path "
-            "of its mean. Dotted: where it begins; grey: the target, mode by mode.",
+            "of its mean. Dotted: where it begins; grey: the target.",
             axes[0],
             axes[1],
             panels,
