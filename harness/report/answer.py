@@ -57,6 +57,13 @@ def answer(study: Study, family: Sequence[ComparisonResult], *, exploratory: boo
     return f"Exploratory: {text[0].lower()}{text[1:]}" if exploratory else text
 
 
+def places(family: Iterable[ComparisonResult]) -> dict[tuple[str, str], str]:
+    """Returns how every scope and estimand is printed: by the setup alone where one is measured."""
+    keys = dict.fromkeys((item.question.scope, item.question.estimand) for item in family)
+    several = len({estimand for _, estimand in keys}) > 1
+    return {(s, e): words.scope(s) + (f", {e}" if several else "") for s, e in keys}
+
+
 def in_order(study: Study, items: Iterable[ComparisonResult]) -> list[ComparisonResult]:
     """Returns comparisons in the order of setups, the suite last, and of the study file."""
     place = study.compared.index
@@ -153,8 +160,7 @@ class Grid:
 def grid(study: Study, family: Sequence[ComparisonResult]) -> Grid:
     """Returns the verdicts of the weighted comparisons, each against the control."""
     control = study.control
-    keys = list(dict.fromkeys((i.question.scope, i.question.estimand) for i in family))
-    several = len({estimand for _, estimand in keys}) > 1
+    columns = places(family)
     found: dict[tuple[str, ...], dict[tuple[str, str], Chip]] = {}
     for item in family:
         q, word = item.question, item.verdict.value
@@ -166,8 +172,7 @@ def grid(study: Study, family: Sequence[ComparisonResult]) -> Grid:
         found.setdefault(labels, {})[q.scope, q.estimand] = chip
     order = {label: place for place, label in enumerate(study.compared)}
     rows = [
-        GridRow(" − ".join(labels), labels, tuple(chips.get(key) for key in keys))
+        GridRow(" − ".join(labels), labels, tuple(chips.get(key) for key in columns))
         for labels, chips in sorted(found.items(), key=lambda i: (len(i[0]), order[i[0][0]]))
     ]
-    columns = [words.scope(s) + (f", {estimand}" if several else "") for s, estimand in keys]
-    return Grid(control, tuple(columns), tuple(rows))
+    return Grid(control, tuple(columns.values()), tuple(rows))

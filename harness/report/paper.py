@@ -11,7 +11,7 @@ from pacebench.harness.report.tables import Table, escape_tex
 
 # Columns that a column of a paper has room for, by the beginning of the table's name.
 _COLUMNS = {
-    "verdicts": ("method", "control", "setup", "verdict", "interval", "runs"),
+    "verdicts": ("method", "control", "setup", "estimand", "verdict", "interval", "runs"),
     "results-": ("method", "runs", "mean", "standard_error", "success", "interval"),
 }
 _FIGURES = ("contrasts-", "return-", "curve-", "travel-", "wealth")

@@ -15,8 +15,7 @@ from pacebench.harness.analysis.deviations import standing
 from pacebench.harness.analysis.history import history_of
 from pacebench.harness.analysis.verdicts import number
 from pacebench.harness.analysis.waves import open_questions, scored_table
-from pacebench.harness.report import words
-from pacebench.harness.report.answer import SIGNS, answer, grid, in_order
+from pacebench.harness.report.answer import SIGNS, answer, grid, in_order, places
 from pacebench.harness.store.ledger import Ledger
 from pacebench.harness.store.load import load_results
 from pacebench.harness.study.models import Study
@@ -67,6 +66,7 @@ def _contrasts(family: Sequence[ComparisonResult]) -> Table:
         if item.shown:
             key = item.question.scope, item.question.estimand
             most[key] = max(most.get(key, 0.0), abs(item.shown.low), abs(item.shown.high))
+    titles = places(family)
     for item in family:
         q, shown, tone = item.question, item.shown, _STYLES[item.verdict.value]
         drawn = Text(_drawn(item, most.get((q.scope, q.estimand), 1.0)), tone)
@@ -74,7 +74,9 @@ def _contrasts(family: Sequence[ComparisonResult]) -> Table:
         ends = f"{number(shown.low)} to {number(shown.high)}" if shown else "–"
         sign = SIGNS[item.verdict.value]
         name = Text(f"{sign} {q.a} − {q.b}", tone)
-        table.add_row(name, Text(words.scope(q.scope)), drawn, estimate, ends, str(item.seeds))
+        table.add_row(
+            name, Text(titles[q.scope, q.estimand]), drawn, estimate, ends, str(item.seeds)
+        )
     return table
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from pacebench.harness.analysis.table import SUITE
 from pacebench.harness.analysis.verdicts import number as digits
 from pacebench.harness.report import document as doc
 from pacebench.harness.report import words
-from pacebench.harness.report.answer import SIGNS
+from pacebench.harness.report.answer import SIGNS, places
 from pacebench.harness.report.data import ReportData
 from pacebench.harness.report.figures.axis import Axis
 from pacebench.harness.report.figures.panels import Line, Panel, PanelPlot
@@ -34,24 +35,9 @@ def claims(data: ReportData) -> doc.Section:
     if not family:
         blocks.append(doc.Text("The study declares no comparison, so there is nothing to claim."))
     else:
-        many = "Both" if len(family) == 2 else f"All {len(family)}"
-        who = "The verdict has" if len(family) == 1 else f"{many} verdicts share"
-        right = "it is right" if len(family) == 1 else "they are right together"
-        model = any(item.interval is None and item.model is not None for item in family)
-        promise = f"{right} with probability {1 - said.alpha:.3g} at least"
-        promise = (
-            f"no range of scores is known everywhere, so that {promise} only if scores are near "
-            "normal and were looked at once"
-            if model
-            else f"at every look at the data {promise}, whatever the shape of the scores"
-        )
-        rule = (
-            f"{who} α = {said.alpha:.3g}: {promise}. A verdict is where its interval lies; open a "
-            "line for what it rests on."
-        )
         table = _table(data, family)
         blocks += [
-            doc.Text(rule),
+            doc.Text(_rule(data.family, said.alpha)),
             doc.Claims([_claim(data, item) for item in family]),
             doc.Fold("All verdicts as a table, with Welch's, permutation and percentile", [table]),
         ]
@@ -59,18 +45,39 @@ def claims(data: ReportData) -> doc.Section:
     return doc.Section("claims", "Claims", blocks)
 
 
+def _rule(family: Sequence[ComparisonResult], alpha: float) -> str:
+    """Returns what the verdicts promise together."""
+    many = "Both" if len(family) == 2 else f"All {len(family)}"
+    who = "The verdict has" if len(family) == 1 else f"{many} verdicts share"
+    right = "it is right" if len(family) == 1 else "they are right together"
+    promise = f"{right} with probability {1 - alpha:.3g} at least"
+    model = [item for item in family if item.interval is None and item.model is not None]
+    normal = "only if scores are near normal and were looked at once"
+    if len(model) == len(family):
+        promise = f"no range of scores is known, so that {promise} {normal}"
+    else:
+        promise = f"at every look at the data {promise}, whatever the shape of the scores"
+    if 0 < len(model) < len(family):
+        titles = places(family)
+        named = dict.fromkeys(titles[i.question.scope, i.question.estimand] for i in model)
+        promise += f"; those on {' and on '.join(named)}, of no known range, {normal}"
+    return (
+        f"{who} α = {alpha:.3g}: {promise}. A verdict is where its interval lies; open a line for "
+        "what it rests on."
+    )
+
+
 def contrasts(data: ReportData) -> list[RowPlot]:
     """Returns the intervals of the weighted comparisons, a figure per scope and estimand."""
     found = []
-    keys = dict.fromkeys((item.question.scope, item.question.estimand) for item in data.family)
-    for place, (scope, estimand) in enumerate(keys):
+    for place, ((scope, estimand), title) in enumerate(places(data.family).items()):
         mine = data.comparisons(weighted=True, scope=scope, estimand=estimand)
         effect = mine[0].effect
         rows = [_contrast(data, item) for item in mine]
         values = [value for row in rows for value in row.drawn] + [-effect, effect]
         plot = RowPlot(
             f"contrasts-{place}",
-            words.scope(scope),
+            title,
             f"Dot and bar: difference and its interval. Shaded: differences below "
             f"{digits(effect)}, the smallest effect of interest.",
             Axis.over(values, f"difference in {mine[0].measure}"),
@@ -117,12 +124,13 @@ def wealth(data: ReportData) -> doc.Section | None:
     values = [float(v) for lines in found.values() for line in lines for v in line.y]
     most = max(item.seeds for item in items)
     shown = [*(max(v, _LEAST_WEALTH) for v in values), *needed, 1.0]
+    titles = places(data.family)
     y = Axis.over(shown, "wealth (log)", log=True, most=math.inf)
     panels = [
         Panel(
             *_pair(data, item),
             found[id(item)],
-            note=f"{words.scope(item.question.scope)}: {item.verdict}",
+            note=f"{titles[item.question.scope, item.question.estimand]}: {item.verdict}",
         )
         for item in items
     ]
@@ -206,7 +214,7 @@ def _table(data: ReportData, family: list[ComparisonResult]) -> Table:
     several = len({row["estimand"] for row in rows}) > 1
     columns = [
         *PAIR,
-        Column("estimand", "by", where="shown" if several else "csv"),
+        Column("estimand", "by", where="both" if several else "csv"),
         VERDICT,
         Column("difference", "difference", show, number=True),
         *Column.interval("interval", "interval", show),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 import os
@@ -15,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from pacebench.harness.analysis.history import History
 from pacebench.harness.report import data as gathered
@@ -29,6 +32,7 @@ from pacebench.harness.report.render import markdown, page
 from pacebench.harness.report.sections import behaviour, claims, closing, curves, scores
 from pacebench.harness.report.sections.closing import limitations
 from pacebench.harness.report.sections.order import document
+from pacebench.harness.report.terminal import first_screen
 from pacebench.harness.store.provenance import hostname
 from tests.harness.report import synthetic
 from tests.harness.report.conftest import HOSTILE, make_view
@@ -404,6 +408,36 @@ def test_several_estimands_are_claimed_side_by_side() -> None:
     assert sum(q.alpha for q in asked) == pytest.approx(0.05)
     made = document(view, [claims.claims])
     assert "share of runs that solve the task" in markdown(made)
+    named = {f"{ONE[0]}, return", f"{ONE[0]}, solved"}
+    assert {figure.title for figure in claims.contrasts(view)} == named
+    (table,) = (t for t in made.tables() if t.name == "verdicts")
+    found = [row["estimand"] for row in csv.DictReader(io.StringIO(table.csv()))]
+    assert found == [q.estimand for q in asked]
+    shown = io.StringIO()
+    screen = first_screen(view.study, view.family, exploratory=False)
+    Console(width=160, file=shown).print(*screen)
+    lines = [line for line in shown.getvalue().splitlines() if " − " in line]
+    assert len(lines) == len(asked)
+    assert all(f"{ONE[0]}, {q.estimand}" in line for q, line in zip(asked, lines, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("ranges", "promise"),
+    [
+        ((), "no range of scores is known, so that they are right together"),
+        (("point-mass-1",), "whatever the shape of the scores; those on point-mass-2, of no known"),
+        (("point-mass-1", "point-mass-2"), "at least, whatever the shape of the scores. A verdict"),
+    ],
+)
+def test_scores_without_a_range_are_promised_less(ranges: tuple[str, ...], promise: str) -> None:
+    view = make_view()
+    vars(view)["family"] = [
+        item if item.question.scope in ranges else replace(item, interval=None)
+        for item in view.family
+    ]
+    said = markdown(document(view, [claims.claims]))
+    assert promise in said
+    assert ("near normal and" in said) == (len(ranges) < 2)
 
 
 def test_astronomical_wealth_is_drawn_over_powers_of_ten(golden_view: ReportData) -> None:
