@@ -9,7 +9,7 @@ Nothing is dropped, and no curve is cut to the shortest run.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -174,8 +174,10 @@ def target_episodes(evaluations: pd.DataFrame) -> pd.DataFrame:
 def target_curves(results: ResultFrames, study: Study, scales: Mapping[str, Scale]) -> pd.DataFrame:
     """Returns the target score of every planned run at every point of the evaluation grid.
 
-    The deterministic policy is evaluated on the held-out target contexts. After a run failed by its
-    own doing its curve goes on at the floor; where a run is unresolved it is missing (NaN).
+    The deterministic policy is evaluated on the held-out target contexts: at every point on those
+    that are played at all points, because a mean over others would look like a change of the agent.
+    After a run failed by its own doing its curve goes on at the floor; where a run is unresolved it
+    is missing (NaN).
 
     Args:
         results: The loaded results.
@@ -186,15 +188,30 @@ def target_curves(results: ResultFrames, study: Study, scales: Mapping[str, Scal
         One row per run and grid point: `run_id`, `label`, `setup`, `seed`, `how`, `step`,
         `return`, `discounted_return`, `success`, `normalised`.
     """
+    return _target_scores(
+        results, study, scales, study.evaluation_steps(), study.evaluation.curve_contexts
+    )
+
+
+def _target_scores(
+    results: ResultFrames,
+    study: Study,
+    scales: Mapping[str, Scale],
+    steps: Sequence[int],
+    contexts: int | None,
+) -> pd.DataFrame:
+    """Returns what `target_curves` describes, at some steps and over the first contexts or all."""
     measures = ["return", "discounted_return", "success"]
     episodes = target_episodes(results.evaluations)
+    if contexts is not None:
+        episodes = episodes[episodes["context"] < contexts]
     grouped = episodes.groupby([*KEY, "step"], observed=True)[measures]
     # Where an episode has no number, the mean of the others would be one over other contexts.
     means = grouped.mean().where(grouped.count().eq(grouped.size(), axis=0))
     runs = _plain(planned(results.runs)[[*KEY, "setup", "seed", "status", "reason"]])
     runs["how"] = _how(runs)
     runs = runs.drop(columns=["status", "reason"])
-    grid = pd.DataFrame({"step": np.asarray(study.evaluation_steps(), dtype=np.int64)})
+    grid = pd.DataFrame({"step": np.asarray(steps, dtype=np.int64)})
     table = runs.merge(grid, how="cross")
     table = table.merge(_plain(means.reset_index()), on=[*KEY, "step"], how="left")
     table[measures] = table[measures].astype(np.float64)
@@ -238,7 +255,10 @@ def score_runs(
     table = _plain(planned(results.runs))
     table["how"] = _how(table)
     last = study.evaluation_steps()[-1]
-    final = curves.loc[curves["step"] == last, [*KEY, "return", "normalised", "success"]]
+    final = curves[curves["step"] == last]
+    if study.evaluation.curve_contexts is not None:
+        final = _target_scores(results, study, scales, [last], None)
+    final = final[[*KEY, "return", "normalised", "success"]]
     for extra in (final, _areas(curves), _worst_contexts(results, table, study, last)):
         table = table.merge(extra, on=KEY, how="left", validate="one_to_one")
     table = table.merge(_first_steps(curves, scales), on=KEY, how="left", validate="one_to_one")

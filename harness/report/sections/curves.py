@@ -65,6 +65,13 @@ def _curves(data: ReportData, setup: str) -> Figure | None:
     if not panels:
         return None
     single = "every run" if most <= MOST_RUNS else f"the first {MOST_RUNS} seeds"
+    asked = data.study.evaluation
+    part = (
+        f" Over the first {asked.curve_contexts} of {asked.contexts} target contexts; scores are "
+        "over all."
+        if asked.curve_contexts
+        else ""
+    )
     plot = PanelPlot(
         f"curve-return-{setup}",
         setup,
@@ -74,7 +81,8 @@ def _curves(data: ReportData, setup: str) -> Figure | None:
             ""
             if data.foreign
             else " A run that failed goes on at the floor; no curve is cut short."
-        ),
+        )
+        + part,
         Axis.over([], "environment steps", limits=(0.0, float(data.study.budget)), count=2),
         Axis.over(drawn, data.score_word.removeprefix("mean "), count=3),
         panels,

@@ -108,6 +108,24 @@ def test_the_curve_of_a_failed_run_goes_on_at_the_floor() -> None:
     assert curve["normalised"].iloc[3:].tolist() == pytest.approx([-0.2] * 3)
 
 
+def test_a_curve_over_some_contexts_is_over_the_same_at_its_end() -> None:
+    methods = (Method("default", 0.5, 0.0),)
+    plan, frames = synthetic.study(methods, ONE, 1), synthetic.frames(methods, ONE, 1)
+    plan = plan.model_copy(
+        update={"evaluation": plan.evaluation.model_copy(update={"curve_contexts": 5})}
+    )
+    scales = {"point-mass-1": scale_of(synthetic.setup("point-mass-1"))}
+    played = frames.evaluations
+    last = played["step"] == plan.budget
+    played["return"] = np.where(played["context"] < 5, 40.0, 20.0)
+    frames.evaluations = played[last | (played["context"] < 5)]
+    curve = target_curves(frames, plan, scales)
+    assert curve["return"].tolist() == [40.0] * 6
+    (row,) = score(frames, plan).to_dict("records")
+    assert row["return"] == pytest.approx((5 * 40 + 15 * 20) / 20)
+    assert row["auc"] == pytest.approx(curve["normalised"].iloc[0])
+
+
 def test_only_the_deterministic_policy_on_the_target_counts() -> None:
     methods = (Method("default", 0.5, 0.0),)
     plan, frames = synthetic.study(methods, ONE, 1), synthetic.frames(methods, ONE, 1)
