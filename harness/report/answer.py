@@ -6,7 +6,7 @@ the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pacebench.harness.analysis.comparisons import ComparisonResult
@@ -26,6 +26,7 @@ _VERBS = {
     Verdict.NOT_WORSE: "not worse than",
 }
 _CLAUSES = 4  # that one can read in a sentence
+MOST_COLUMNS = 3  # of verdicts, beside the intervals behind them
 
 
 def answer(study: Study, family: Sequence[ComparisonResult], *, exploratory: bool) -> str:
@@ -76,23 +77,23 @@ def in_order(study: Study, items: Iterable[ComparisonResult]) -> list[Comparison
 
 def _clauses(study: Study, decided: Sequence[ComparisonResult]) -> list[str]:
     """Returns who is what against whom, those of one sort together."""
-    groups: dict[tuple[Verdict, str, str, bool], list[str]] = {}
+    groups: dict[tuple[Verdict, str, tuple[str, str], bool], list[str]] = {}
     several = len({item.question.estimand for item in decided}) > 1
     for item in decided:
         q = item.question
         fixed_second = q.b == study.control
         kept, listed = (q.b, q.a) if fixed_second else (q.a, q.b)
-        place = _place(q.scope) + (f" in {item.measure}" if several else "")
+        place = (q.scope, item.measure if several else "")
         key = (item.verdict, kept, place, fixed_second)
         groups.setdefault(key, []).append(listed)
-    merged: dict[tuple[Verdict, str, tuple[str, ...], bool], list[str]] = {}
+    merged: dict[tuple[Verdict, str, tuple[str, ...], bool], list[tuple[str, str]]] = {}
     for (verdict, kept, place, fixed_second), listed_ in groups.items():
         merged.setdefault((verdict, kept, tuple(listed_), fixed_second), []).append(place)
     found = []
     for (verdict, kept, others, fixed_second), places in merged.items():
         first, second = (_and(others), kept) if fixed_second else (kept, _and(others))
         verb = "are" if fixed_second and len(others) > 1 else "is"
-        found.append(f"{' and '.join(places)} {first} {verb} {_VERBS[verdict]} {second}")
+        found.append(f"{_places(places)} {first} {verb} {_VERBS[verdict]} {second}")
     return found
 
 
@@ -114,6 +115,16 @@ def _short(item: ComparisonResult) -> str:
 
 def _place(scope: str) -> str:
     return "over all setups" if scope == SUITE else f"on {scope}"
+
+
+def _places(places: Sequence[tuple[str, str]]) -> str:
+    """Returns setups, each with what was measured there, if that is to be said."""
+    measures: dict[str, list[str]] = {}
+    for scope, measure in places:
+        measures.setdefault(scope, []).extend([f"in {measure}"] if measure else [])
+    return " and ".join(
+        " ".join([_place(s), _and(m)] if m else [_place(s)]) for s, m in measures.items()
+    )
 
 
 def _and(names: Sequence[str]) -> str:
@@ -155,6 +166,24 @@ class Grid:
     control: str  # what the verdicts are against
     columns: tuple[str, ...]  # the setups, with the measure where there are several
     rows: tuple[GridRow, ...]
+
+    @property
+    def turned(self) -> bool:
+        """Whether columns are shown as rows: many setups do not fit side by side."""
+        return len(self.columns) > max(MOST_COLUMNS, len(self.rows))
+
+    def lines(self) -> Iterator[tuple[str, tuple[Chip | None, ...]]]:
+        """Yields the rows as they are shown, each with what stands before it."""
+        if not self.turned:
+            yield from ((row.text, row.chips) for row in self.rows)
+            return
+        yield from zip(
+            self.columns, zip(*(row.chips for row in self.rows), strict=True), strict=True
+        )
+
+    def heads(self) -> tuple[str, ...]:
+        """Returns what stands above the columns as they are shown."""
+        return tuple(row.text for row in self.rows) if self.turned else self.columns
 
 
 def grid(study: Study, family: Sequence[ComparisonResult]) -> Grid:

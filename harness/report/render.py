@@ -84,12 +84,12 @@ def markdown(document: doc.Document) -> str:
 
 
 def _grid(grid: Grid) -> Iterator[str]:
-    heads = [f"against {grid.control}", *grid.columns]
+    heads = [f"against {grid.control}", *grid.heads()]
     yield "| " + " | ".join(escape_markdown(head) for head in heads) + " |"
     yield "|" + " --- |" * len(heads)
-    for row in grid.rows:
-        chips = [f"{chip.sign} {chip.word}" if chip else "–" for chip in row.chips]
-        yield "| " + " | ".join([escape_markdown(row.text), *chips]) + " |"
+    for text, line in grid.lines():
+        chips = [f"{chip.sign} {chip.word}" if chip else "–" for chip in line]
+        yield "| " + " | ".join([escape_markdown(text), *chips]) + " |"
 
 
 def _figure(figure: Figure) -> Iterator[str]:

@@ -35,11 +35,11 @@ def first_screen(
     if not chips.rows:
         return
     table = Table(box=None, pad_edge=False)
-    for head in (f"against {chips.control}", *chips.columns):
+    for head in (f"against {chips.control}", *chips.heads()):
         table.add_column(Text(head), no_wrap=True)
-    for row in chips.rows:
-        shown = [Text(f"{c.sign} {c.word}", _STYLES[c.word]) if c else Text("–") for c in row.chips]
-        table.add_row(Text(row.text), *shown)
+    for text, line in chips.lines():
+        shown = [Text(f"{c.sign} {c.word}", _STYLES[c.word]) if c else Text("–") for c in line]
+        table.add_row(Text(text), *shown)
     yield Text()
     yield table
     yield Text()

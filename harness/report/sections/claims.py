@@ -12,7 +12,7 @@ from pacebench.harness.analysis.table import SUITE
 from pacebench.harness.analysis.verdicts import number as digits
 from pacebench.harness.report import document as doc
 from pacebench.harness.report import words
-from pacebench.harness.report.answer import SIGNS, places
+from pacebench.harness.report.answer import MOST_COLUMNS, SIGNS, places
 from pacebench.harness.report.data import ReportData
 from pacebench.harness.report.figures.axis import Axis
 from pacebench.harness.report.figures.panels import Line, Panel, PanelPlot
@@ -70,16 +70,19 @@ def _rule(family: Sequence[ComparisonResult], alpha: float) -> str:
 def contrasts(data: ReportData) -> list[RowPlot]:
     """Returns the intervals of the weighted comparisons, a figure per scope and estimand."""
     found = []
-    for place, ((scope, estimand), title) in enumerate(places(data.family).items()):
+    titles = places(data.family)
+    for place, ((scope, estimand), title) in enumerate(titles.items()):
         mine = data.comparisons(weighted=True, scope=scope, estimand=estimand)
         effect = mine[0].effect
+        # Under many figures it is said once, where it is the same.
+        size = f"{digits(effect)}, " if len(titles) <= MOST_COLUMNS else ""
         rows = [_contrast(data, item) for item in mine]
         values = [value for row in rows for value in row.drawn] + [-effect, effect]
         plot = RowPlot(
             f"contrasts-{place}",
             title,
             f"Dot and bar: difference and its interval. Shaded: differences below "
-            f"{digits(effect)}, the smallest effect of interest.",
+            f"{size}the smallest effect of interest.",
             Axis.over(values, f"difference in {mine[0].measure}"),
             rows,
             zone=(-effect, effect),
@@ -186,7 +189,7 @@ def _claim(data: ReportData, item: ComparisonResult) -> doc.Claim:
         f"{asked.alpha:.2g}.{hidden}{doubtful}{conditional}",
         brief=(
             f"{asked.a} − {asked.b}",
-            where,
+            places(data.family)[asked.scope, asked.estimand],
             item.measure,
             "no interval"
             if shown is None

@@ -20,6 +20,7 @@ import pytest
 from rich.console import Console
 
 from pacebench.harness.analysis.history import History
+from pacebench.harness.analysis.verdicts import Verdict
 from pacebench.harness.report import data as gathered
 from pacebench.harness.report import tables
 from pacebench.harness.report.answer import answer, grid
@@ -419,6 +420,27 @@ def test_several_estimands_are_claimed_side_by_side() -> None:
     lines = [line for line in shown.getvalue().splitlines() if " − " in line]
     assert len(lines) == len(asked)
     assert all(f"{ONE[0]}, {q.estimand}" in line for q, line in zip(asked, lines, strict=True))
+
+
+def test_many_setups_are_shown_as_rows_and_told_once_each() -> None:
+    view = make_view(seeds=12, primary=["return", "solved"], comparisons=[["spgl", "default"]])
+    asked = grid(view.study, view.family)
+    assert asked.turned
+    assert asked.heads() == ("spgl",)
+    names = [
+        f"{setup}, {measure}" for setup in view.study.setups for measure in ("return", "solved")
+    ]
+    assert [text for text, _ in asked.lines()] == list(asked.columns) == names
+    assert [chips for _, chips in asked.lines()] == [(chip,) for chip in asked.rows[0].chips]
+    made = document(view, [claims.claims])
+    table = ET.fromstring(re.search(r"<table.*?</table>", page(made, {}), re.DOTALL)[0])  # type: ignore[index]
+    assert ["".join(row.itertext()).strip() for row in table.iter("th")][2:] == names
+    better = [replace(item, verdict=Verdict.BETTER) for item in view.family]
+    said = answer(view.study, better, exploratory=False)
+    share = "in mean target return and in share of runs that solve the task"
+    assert (
+        said == f"On point-mass-1 {share} and on point-mass-2 {share} spgl is better than default."
+    )
 
 
 @pytest.mark.parametrize(
