@@ -7,6 +7,7 @@ processor's caches.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from pacebench.harness.store.cache import SEGMENT, Stamps, TableCache
@@ -41,47 +42,61 @@ def scan(
     good: dict[str, StoredRun] = {}
     bad: dict[str, str] = {}
     ids = list(dict.fromkeys(run_ids))
-    for i in range(0, len(ids), SEGMENT):
-        found = _Segment(files, ids[i : i + SEGMENT], cache)
-        good |= found.good
-        bad |= found.bad
+    decoding: list[Future[_Segment]] = []
+    # Most of decoding, and of keeping what was decoded, happens outside the interpreter: the next
+    # runs are read meanwhile.
+    with ThreadPoolExecutor(1) as decoder:
+        for i in range(0, len(ids), SEGMENT):
+            segment = _Segment(files, ids[i : i + SEGMENT], cache)
+            if decoding:
+                decoding[-1].result()  # No more than two wait in memory.
+            decoding.append(decoder.submit(segment.decode))
+    for done in decoding:
+        good |= done.result().good
+        bad |= done.result().bad
     return good, bad
 
 
 class _Segment:
-    """Some runs, read and verified; see `scan`.
+    """Some runs, read and verified when made, and then to be decoded; see `scan`.
 
     Attributes:
-        good: The finished ones by id.
+        good: The finished ones by id, once they are decoded.
         bad: For every bad one the reason.
     """
 
     def __init__(self, files: StudyFiles, ids: Sequence[str], cache: TableCache | None) -> None:
+        self.good: dict[str, StoredRun] = {}
         self.bad: dict[str, str] = {}
-        self._files = files
-        records = self._each(lambda i: read_record(self._reader(i), i), ids)
-        stamps: dict[str, Stamps] = {}
-        tables: dict[str, Tables] = {}
+        self._files, self._cache = files, cache
+        self._records = records = self._each(lambda i: read_record(self._reader(i), i), ids)
+        self._stamps: dict[str, Stamps] = {}
+        self._tables: dict[str, Tables] = {}
         if cache:
             # Taken before the files are read: what is written meanwhile is newer.
-            stamps = {i: self._stamps(i, record) for i, record in records.items()}
-            tables = self._each(lambda i: cache.get(records[i], stamps[i]), records)
-        unknown = [i for i in records if i not in tables]
-        contents = self._each(lambda i: read_files(self._reader(i), records[i]), unknown)
+            self._stamps = {i: self._stamps_of(i, record) for i, record in records.items()}
+            self._tables = self._each(lambda i: cache.get(records[i], self._stamps[i]), records)
+        unknown = [i for i in records if i not in self._tables]
+        self._contents = self._each(lambda i: read_files(self._reader(i), records[i]), unknown)
+
+    def decode(self) -> _Segment:
+        """Decodes the runs that are not in the cache, into it, and returns all of them."""
+        records, contents, self._contents = self._records, self._contents, {}
         try:
             decoded = decode(contents, records)
         except BadRunError:
             # One of them is bad, and shows when it is alone.
             decoded = self._each(lambda i: decode({i: contents[i]}, records)[i], contents)
-        tables |= decoded
+        tables = self._tables | decoded
         self.good = {
-            i: StoredRun(i, record, tables[i] if cache else {})
+            i: StoredRun(i, record, tables[i] if self._cache else {})
             for i, record in records.items()
             if i in tables
         }
-        if cache:
+        if self._cache:
             for i, found in decoded.items():
-                cache.add(records[i], stamps[i], found)
+                self._cache.add(records[i], self._stamps[i], found)
+        return self
 
     def _each(self, step: Callable[[str], T | None], ids: Iterable[str]) -> dict[str, T]:
         """Takes one step with each of some runs; those that it finds bad are not in the result."""
@@ -99,5 +114,5 @@ class _Segment:
     def _reader(self, run_id: str) -> Reader:
         return lambda name: self._files.read(f"runs/{run_id}/{name}")
 
-    def _stamps(self, run_id: str, record: dict[str, Any]) -> Stamps:
+    def _stamps_of(self, run_id: str, record: dict[str, Any]) -> Stamps:
         return [self._files.stamp(f"runs/{run_id}/{name}") for name in record["files"]]
