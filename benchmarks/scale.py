@@ -6,9 +6,9 @@ power of n between two sizes. Seconds are of processor time, so that other work 
 
 To load is to call `load_results`, which returns all tables as frames. The first load is of a study
 that was never loaded here: every file is read, verified and decoded, and the tables are left in the
-user's cache, which the next load reads. The files are loose, or packed into one. A second
-process helps with a first load, so the limit of loads is in seconds by the clock, and its processor
-time is counted too; pandas reads the same files beside it.
+user's cache, which the next load reads. The files are loose, or packed into one. The limit of loads
+is in seconds by the clock, and their processor time is counted too; pandas reads the same files
+beside it.
 
     python -m benchmarks.scale [RUNS …]     (2 000 and 10 000 unless given; no loading alone)
     python -m benchmarks.scale --load [RUNS …]     (10 000 and 50 000; loading alone)

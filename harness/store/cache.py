@@ -44,25 +44,10 @@ class TableCache:
         self._fresh: dict[str, tuple[Stamps, Tables]] = {}
         self._bytes = 0
         self._known: dict[str, tuple[Path, Stamps, Tables]] = {}
-        self._seen: set[str] = set()
-        self._unused: set[Path] = set()
-        self.look()
-
-    @property
-    def known(self) -> int:
-        """How many runs it has."""
-        return len(self._known)
-
-    def look(self) -> None:
-        """Opens the files that others have left since the last look."""
-        names: list[str] = []
-        with contextlib.suppress(OSError):
-            names = os.listdir(self._folder)
-        for name in sorted(n for n in names if n.endswith(".arrow") and n not in self._seen):
-            self._seen.add(name)
-            self._unused.add(self._folder / name)
+        self._unused = set(self._folder.glob("*.arrow"))
+        for path in sorted(self._unused):
             with contextlib.suppress(OSError, ValueError, LookupError, pa.ArrowException):
-                self._open(self._folder / name)
+                self._open(path)
 
     def _open(self, path: Path) -> None:
         data = pa.memory_map(str(path)).read_buffer()
@@ -89,7 +74,6 @@ class TableCache:
         # A full or read-only disk costs the next reader time, and nothing else.
         with contextlib.suppress(UserError):
             path = make_folder(self._folder) / f"{sha256(data)}.arrow"
-            self._seen.add(path.name)
             write_atomic(path, data, durable=False)
 
     def tidy(self) -> None:

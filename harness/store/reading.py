@@ -92,7 +92,7 @@ def no_collection() -> Iterator[None]:
 
 def limit_of(path: Path | str) -> int:
     """Returns how many bytes a file of this name may have."""
-    return _LIMITS.get(os.path.basename(path), _LARGEST)
+    return _LIMITS.get(str(path).rpartition("/")[2], _LARGEST)
 
 
 def check_size(path: Path | str, size: int, limit: int | None = None) -> None:

@@ -27,7 +27,7 @@ from pacebench.harness.records import RunResult, Status
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.store.checkpoints import NAME as CHECKPOINT
 from pacebench.harness.store.files import make_folder, sha256, write_atomic, write_together
-from pacebench.harness.store.parts import Rows, Tables, join
+from pacebench.harness.store.parts import Tables, join
 from pacebench.harness.store.provenance import provenance
 from pacebench.harness.store.reading import (
     BadFileError,
@@ -285,11 +285,11 @@ def _read_tables(contents: Mapping[str, Mapping[str, bytes]]) -> dict[str, Table
     for name in dict.fromkeys(name for files in contents.values() for name in files):
         having = [run_id for run_id, files in contents.items() if name in files]
         try:
-            tables = read_parquet(contents[run_id][name] for run_id in having)
+            rows = read_parquet(contents[run_id][name] for run_id in having)
         except (pa.ArrowException, OSError, ValueError, LookupError) as error:
             raise BadRunError(f"{name} is no table of ours: {error}") from None
-        for run_id, table in zip(having, tables, strict=True):
-            found[run_id][name] = Rows(table, 0, table.num_rows)
+        for run_id, own in zip(having, rows, strict=True):
+            found[run_id][name] = own
     for of_run in found.values():
         if len({of_run[name].length for name in UPDATE_FILES if name in of_run}) > 1:
             raise BadRunError("updates.parquet and timings.parquet are of different lengths")

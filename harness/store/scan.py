@@ -1,28 +1,17 @@
 """Many runs at once: each step is taken with hundreds of them before the next.
 
-That takes half as long as every step with one run after the other, because the code and the data of
-a step stay in the processor's caches. Of thousands that were never decoded here, a second process
-decodes the last ones meanwhile, into the user's cache; threads would wait for each other's turn at
-the interpreter.
+Their files can then be decoded together, and the code and the data of a step stay in the
+processor's caches.
 """
 
 from __future__ import annotations
 
-import contextlib
-import gc
-import os
-import signal
-import subprocess
-import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from pacebench import envs
-from pacebench.harness import threads
 from pacebench.harness.store.cache import SEGMENT, Stamps, TableCache
 from pacebench.harness.store.parts import Tables
-from pacebench.harness.store.reading import parse_json
 from pacebench.harness.store.runs import (
     BadRunError,
     Reader,
@@ -31,20 +20,9 @@ from pacebench.harness.store.runs import (
     read_files,
     read_record,
 )
-from pacebench.harness.store.study_files import MANIFEST, StudyFiles
+from pacebench.harness.store.study_files import StudyFiles
 
 T = TypeVar("T")
-# So many unknown runs take longer than a second process needs to start.
-MANY = 3_000
-# Told to end, it does so without taking the interpreter down in order: somebody waits.
-_PROGRAM = f"""
-import os, sys
-from {__name__} import decode_ahead
-try:
-    decode_ahead(sys.argv[1])
-except SystemExit:
-    os._exit(0)
-"""
 
 
 def scan(
@@ -64,103 +42,61 @@ def scan(
     good: dict[str, StoredRun] = {}
     bad: dict[str, str] = {}
     ids = list(dict.fromkeys(run_ids))
-    with _second_process(files, len(ids) - cache.known if cache else 0):
-        for some in _segments(ids):
-            found = _Segment(files, some, cache)
-            good |= found.good
-            bad |= found.bad
+    decoding: list[Future[_Segment]] = []
+    # Most of decoding, and of keeping what was decoded, happens outside the interpreter: the next
+    # runs are read meanwhile.
+    with ThreadPoolExecutor(1) as decoder:
+        for i in range(0, len(ids), SEGMENT):
+            segment = _Segment(files, ids[i : i + SEGMENT], cache)
+            if decoding:
+                decoding[-1].result()  # No more than two wait in memory.
+            decoding.append(decoder.submit(segment.decode))
+    for done in decoding:
+        good |= done.result().good
+        bad |= done.result().bad
     return good, bad
 
 
-def _segments(ids: Sequence[str]) -> list[Sequence[str]]:
-    return [ids[i : i + SEGMENT] for i in range(0, len(ids), SEGMENT)]
-
-
-@contextlib.contextmanager
-def _second_process(files: StudyFiles, unknown: int) -> Iterator[None]:
-    """Has another process decode too, from the last run on, where that saves time.
-
-    Nobody waits for it: what it leaves in the cache need not be decoded here, and all else is.
-    """
-    with contextlib.ExitStack() as stack:
-        if unknown >= MANY and sys.executable and threads.available_workers() > 1:
-            # Not forked, as there may be threads; and of our code alone, not of the user's script.
-            command = [sys.executable, "-P", "-c", _PROGRAM, str(files.root)]
-            with contextlib.suppress(OSError):
-                child = subprocess.Popen(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    env=threads.environment(),
-                )
-                stack.callback(_end, child)
-        yield
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    child.terminate()
-    try:
-        child.wait(timeout=1)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        child.wait()
-
-
-def decode_ahead(root: str) -> None:
-    """Decodes the runs of a study into the user's cache, the last ones first."""
-    parent = os.getppid()
-    # An exception, so that no half-written file is left behind.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
-    gc.disable()
-    files = StudyFiles(Path(root))
-    cache = TableCache(files.folder)
-    manifest = parse_json(files.read(MANIFEST), MANIFEST)
-    # The script that waits may know setups, and so the dimensions to check, that nobody here does.
-    setups = set(envs.names())
-    known = {name for name, cell in manifest["cells"].items() if cell["setup"] in setups}
-    ids = list(dict.fromkeys(e["run_id"] for e in manifest["entries"] if e["cell"] in known))
-    for some in reversed(_segments(ids)):
-        if os.getppid() != parent:
-            return  # It was killed.
-        _Segment(files, some, cache)
-
-
 class _Segment:
-    """Some runs, read and verified; see `scan`.
+    """Some runs, read and verified when made, and then to be decoded; see `scan`.
 
     Attributes:
-        good: The finished ones by id.
+        good: The finished ones by id, once they are decoded.
         bad: For every bad one the reason.
     """
 
     def __init__(self, files: StudyFiles, ids: Sequence[str], cache: TableCache | None) -> None:
+        self.good: dict[str, StoredRun] = {}
         self.bad: dict[str, str] = {}
-        self._files = files
-        records = self._each(lambda i: read_record(self._reader(i), i), ids)
-        stamps: dict[str, Stamps] = {}
-        tables: dict[str, Tables] = {}
+        self._files, self._cache = files, cache
+        self._records = records = self._each(lambda i: read_record(self._reader(i), i), ids)
+        self._stamps: dict[str, Stamps] = {}
+        self._tables: dict[str, Tables] = {}
         if cache:
-            cache.look()
             # Taken before the files are read: what is written meanwhile is newer.
-            stamps = {i: self._stamps(i, record) for i, record in records.items()}
-            tables = self._each(lambda i: cache.get(records[i], stamps[i]), records)
-        unknown = [i for i in records if i not in tables]
-        contents = self._each(lambda i: read_files(self._reader(i), records[i]), unknown)
+            self._stamps = {i: self._stamps_of(i, record) for i, record in records.items()}
+            self._tables = self._each(lambda i: cache.get(records[i], self._stamps[i]), records)
+        unknown = [i for i in records if i not in self._tables]
+        self._contents = self._each(lambda i: read_files(self._reader(i), records[i]), unknown)
+
+    def decode(self) -> _Segment:
+        """Decodes the runs that are not in the cache, into it, and returns all of them."""
+        records, contents, self._contents = self._records, self._contents, {}
         try:
             decoded = decode(contents, records)
         except BadRunError:
             # One of them is bad, and shows when it is alone.
             decoded = self._each(lambda i: decode({i: contents[i]}, records)[i], contents)
-        tables |= decoded
+        tables = self._tables | decoded
         self.good = {
-            i: StoredRun(i, record, tables[i] if cache else {})
+            i: StoredRun(i, record, tables[i] if self._cache else {})
             for i, record in records.items()
             if i in tables
         }
-        if cache:
+        if self._cache:
             for i, found in decoded.items():
-                cache.add(records[i], stamps[i], found)
+                self._cache.add(records[i], self._stamps[i], found)
+        return self
 
     def _each(self, step: Callable[[str], T | None], ids: Iterable[str]) -> dict[str, T]:
         """Takes one step with each of some runs; those that it finds bad are not in the result."""
@@ -178,5 +114,5 @@ class _Segment:
     def _reader(self, run_id: str) -> Reader:
         return lambda name: self._files.read(f"runs/{run_id}/{name}")
 
-    def _stamps(self, run_id: str, record: dict[str, Any]) -> Stamps:
+    def _stamps_of(self, run_id: str, record: dict[str, Any]) -> Stamps:
         return [self._files.stamp(f"runs/{run_id}/{name}") for name in record["files"]]

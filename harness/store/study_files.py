@@ -82,6 +82,7 @@ class StudyFiles:
             # Writing below a link would change somebody else's files.
             check_folder(self.folder / name)
         self._zip: zipfile.ZipFile | None = None
+        self._stamp: list[int] = []  # of the archive that is open
         self.packed: frozenset[str] = frozenset()
         self.reopen()
 
@@ -91,6 +92,8 @@ class StudyFiles:
         try:
             check_file(self.archive)
             self._zip = zipfile.ZipFile(self.archive)
+            assert self._zip.fp is not None
+            self._stamp = _stamp(os.fstat(self._zip.fp.fileno()))
             infos = self._zip.infolist()
         except (FileNotFoundError, NotADirectoryError):
             return
@@ -118,7 +121,7 @@ class StudyFiles:
         """
         # pathlib would take longer than the reading does, ten thousand times.
         path = f"{self.folder}/{name}"
-        if check_folder(os.path.dirname(path)):
+        if check_folder(path.rpartition("/")[0]):
             with contextlib.suppress(FileNotFoundError):
                 return read_file(path)
         if name not in self.packed:
@@ -164,12 +167,10 @@ class StudyFiles:
 
     def stamp(self, name: str) -> list[int]:
         """Returns size and time of a file, which change when it is written to."""
-        for path in (f"{self.folder}/{name}", self.archive if name in self.packed else None):
-            if path is not None:
-                with contextlib.suppress(OSError):
-                    found = os.lstat(path)
-                    return [found.st_size, found.st_mtime_ns]
-        return []
+        try:
+            return _stamp(os.lstat(f"{self.folder}/{name}"))
+        except OSError:
+            return self._stamp if name in self.packed else []
 
     def run_ids(self) -> set[str]:
         """Returns the ids of the runs that have a record, which is not verified."""
@@ -185,14 +186,22 @@ class StudyFiles:
             self.reopen()
 
 
+def _stamp(found: os.stat_result) -> list[int]:
+    return [found.st_size, found.st_mtime_ns]
+
+
 def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     """Returns the content of a packed file, in two thirds of the standard library's time."""
     assert archive.fp is not None
     if info.flag_bits & 1 or info.compress_type not in (zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED):
         raise zipfile.BadZipFile(f"{info.filename} is encrypted, or packed in no way of ours")
     file = archive.fp.fileno()
-    lengths = _LENGTHS.unpack(os.pread(file, _LENGTHS.size, info.header_offset))
-    data = os.pread(file, info.compress_size, info.header_offset + _LENGTHS.size + sum(lengths))
+    size = _LENGTHS.size + len(info.filename) + info.compress_size
+    data = os.pread(file, size, info.header_offset)
+    begin = _LENGTHS.size + sum(_LENGTHS.unpack_from(data))
+    if begin + info.compress_size > size:  # Others put more than the name before it.
+        data = os.pread(file, begin + info.compress_size, info.header_offset)
+    data = data[begin : begin + info.compress_size]
     if info.compress_type == zipfile.ZIP_DEFLATED:
         data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, info.file_size + 1)
     if len(data) != info.file_size or zlib.crc32(data) != info.CRC:

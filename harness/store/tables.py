@@ -16,6 +16,8 @@ from pacebench.harness.records import (
     RECORD_COLUMNS,
     UPDATE_COLUMNS,
 )
+from pacebench.harness.store.alike import read_alike
+from pacebench.harness.store.parts import Rows
 
 # Wall times differ between two runs of the same program, so they live in a file of their own and
 # the rest of an update can be compared byte for byte.
@@ -155,25 +157,25 @@ def from_parquet(data: bytes, name: str) -> pa.Table:
         pyarrow.ArrowException: The bytes are no Parquet file.
         ValueError: It has other columns than we write, or more values than a run can have.
     """
-    (table,) = read_parquet([data])
-    check_table(table, name)
-    return table
+    (rows,) = read_parquet([data])
+    check_table(rows.table, name)
+    return rows.table
 
 
-def read_parquet(files: Iterable[bytes]) -> list[pa.Table]:
-    """Returns tables whose columns are still to be checked; see `from_parquet`."""
-    readers = [_opened(data) for data in files]
-    for reader in readers:
-        _check_values(reader.metadata)
-    # Each step with all of them: the code of a step stays in the processor's cache.
-    return [reader.read_all(use_threads=False) for reader in readers]
+def read_parquet(files: Iterable[bytes]) -> list[Rows]:
+    """Returns the rows of files, whose columns are still to be checked; see `from_parquet`."""
+    contents = list(files)
+    together = read_alike(contents, _MOST_VALUES)
+    return [together.get(i) or _read_alone(data) for i, data in enumerate(contents)]
 
 
-def _opened(data: bytes) -> ParquetReader:
+def _read_alone(data: bytes) -> Rows:
     # What `pq.ParquetFile` is made of: its own part takes as long as the reading of a small file.
     reader = ParquetReader()
     reader.open(pa.BufferReader(data), pre_buffer=False)
-    return reader
+    _check_values(reader.metadata)
+    table = reader.read_all(use_threads=False)
+    return Rows(table, 0, table.num_rows)
 
 
 def _check_values(facts: pq.FileMetaData) -> None:

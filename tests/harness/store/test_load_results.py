@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import subprocess
-import sys
 from itertools import chain
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import pytest
 
 from pacebench.harness.errors import UserError
 from pacebench.harness.records import EVALUATION_COLUMNS
-from pacebench.harness.store import cache, runs, scan
+from pacebench.harness.store import runs, scan
 from pacebench.harness.store.load import RUN_COLUMNS, load_results
 from pacebench.harness.store.pack import pack
 from pacebench.harness.store.store import RunStore
@@ -211,8 +209,9 @@ def test_many_runs_take_each_step_together_and_a_bad_one_stays_alone(store, tmp_
 
         monkeypatch.setattr(scan, name, noted)
     whole = load_results(store.root)
-    # Three records, then their files, then their tables all at once.
-    assert steps[:7] == ["read_record"] * 3 + ["read_files"] * 3 + ["decode"]
+    # Three records, then their files, then their tables all at once while the next are read.
+    assert steps[:6] == ["read_record"] * 3 + ["read_files"] * 3
+    assert steps.count("decode") == 3
     entry = store.manifest().entries[1]
     (store.folder(entry.run_id) / "updates.parquet").write_bytes(b"")
     with pytest.warns(UserWarning, match="0 bytes instead of"):
@@ -267,104 +266,3 @@ def test_runs_of_other_columns_and_dimensions_are_read_together(store):
     assert {len(mean) for mean in updates.loc[second.name, "mean"]} == {3}
     assert {len(mean) for mean in updates.loc[first.name, "mean"]} == {2}
     assert {mean.dtype for mean in updates["mean"]} == {np.dtype("float64")}
-
-
-@pytest.fixture
-def helped(tmp_path, monkeypatch):
-    """Seven runs, of which a second process decodes some; returns the store and the processes."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr("pacebench.harness.threads.available_workers", lambda: 2)
-    store = RunStore(tmp_path / "walks")
-    planned = [*plan_cell("a", seeds=4), *plan_cell("b", x=1)]
-    known = {run.cell.digest: run.cell.model_copy(update={"setup": KNOWN}) for run in planned}
-    planned = [run.model_copy(update={"cell": known[run.cell.digest]}) for run in planned]
-    store.extend_manifest("walks", {}, planned)
-    for run in planned:
-        store.write(run, sample_result(run), {"attempts": 1})
-    started = []
-
-    class Noted(subprocess.Popen):
-        def __init__(self, *args, **options):
-            super().__init__(*args, **options)
-            started.append(self)
-
-    monkeypatch.setattr(subprocess, "Popen", Noted)
-    return store, started
-
-
-KNOWN = "point-mass-2d"  # has contexts of two dimensions, as the samples have
-SEGMENTS_OF_THREE = """
-from pacebench.harness.store import cache, scan
-cache.SEGMENT = scan.SEGMENT = 3
-"""
-
-
-def test_a_second_process_decodes_what_need_not_be_decoded_here(helped, tmp_path, monkeypatch):
-    store, started = helped
-    alone = load_results(store.root)
-    assert not started, "too few to be worth it"
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
-    monkeypatch.setattr(scan, "MANY", 7)
-    monkeypatch.setattr(scan, "_PROGRAM", SEGMENTS_OF_THREE + scan._PROGRAM)
-    files = decoded(monkeypatch)
-    look = cache.TableCache.look
-
-    def patiently(self):
-        for process in started:
-            assert process.wait(60) == 0
-        look(self)
-
-    monkeypatch.setattr(cache.TableCache, "look", patiently)
-    for root in (store.root, pack(store.root, tmp_path / "sent.zip")):
-        files.clear()
-        same(load_results(root), alone)
-        assert len(files) == 3, "those of the one run that is left over"
-    assert len(started) == 2
-    monkeypatch.setattr("pacebench.harness.threads.available_workers", lambda: 1)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "third"))
-    same(load_results(store.root), alone)
-    assert len(started) == 2, "one core is busy here"
-
-
-def test_a_second_process_leaves_alone_what_it_cannot_check(store, tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    command = [sys.executable, "-c", SEGMENTS_OF_THREE + scan._PROGRAM, str(store.root)]
-    subprocess.run(command, check=True)
-    assert not [*tmp_path.rglob("*.arrow")], "the setup is not installed there"
-
-
-@pytest.mark.parametrize(
-    "program",
-    [
-        "raise SystemExit(1)",
-        "import os; os.kill(os.getpid(), 9)",
-        "import signal; signal.signal(15, signal.SIG_IGN); print(flush=True); signal.pause()",
-        None,
-    ],
-    ids=["fails", "is killed", "hangs", "is not there"],
-)
-def test_a_second_process_that_fails_changes_nothing(helped, tmp_path, monkeypatch, program):
-    store, started = helped
-    alone = load_results(store.root)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
-    monkeypatch.setattr(scan, "MANY", 1)
-    if program is None:
-        monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    else:
-        monkeypatch.setattr(scan, "_PROGRAM", program)
-    same(load_results(store.root), alone)
-    assert len(started) == (program is not None)
-    assert all(process.returncode is not None for process in started), "nothing is left running"
-
-
-def test_a_second_process_ends_with_the_first(helped, tmp_path, monkeypatch):
-    store, started = helped
-    monkeypatch.setattr(scan, "MANY", 1)
-    monkeypatch.setattr(scan, "_Segment", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        load_results(store.root)
-    assert [process.returncode is None for process in started] == [False]
-
-
-def interrupted(*_):
-    raise KeyboardInterrupt
