@@ -20,7 +20,7 @@ from pacebench.harness.statistics.scores import FloatArray
 
 Indices = np.ndarray[tuple[int, int, int], np.dtype[np.int64]]
 Counts = np.ndarray[tuple[int, ...], np.dtype[np.integer]]
-_BLOCK = 1 << 18  # drawn runs per block: the block's arrays stay in the cache
+_BLOCK = 1 << 17  # drawn runs per block: its arrays of 1 MiB stay in the cache, and 2 would not
 MANY_RUNS = 200
 _LEAST = 2_000  # draws that a quantile in the tails needs
 
