@@ -3,8 +3,9 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Workers of the test suite; each is limited to one BLAS and torch thread.
-WORKERS ?= 2
+# Workers of the test suite, one more than the usual two cores, because tests of clusters and kills
+# wait; each is limited to one BLAS and torch thread.
+WORKERS ?= 3
 STUDY ?= studies/quick.yaml
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

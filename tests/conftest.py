@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 import tempfile
@@ -23,6 +24,7 @@ os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
 os.environ.setdefault("SUBMITIT_LOG_LEVEL", "NOCONFIG")
 
 import pytest  # noqa: E402
+import typer.testing  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 
 # Derandomised by default: a red run on one machine must be red on the next. `thorough` searches.
@@ -34,6 +36,9 @@ _common = {
 settings.register_profile("default", max_examples=30, derandomize=True, **_common)
 settings.register_profile("thorough", max_examples=500, **_common)
 settings.load_profile(os.environ.get("PACEBENCH_HYPOTHESIS", "default"))
+
+# Hundreds of tests call the command line, which typer would build from its functions each time.
+vars(typer.testing)["_get_command"] = functools.cache(vars(typer.testing)["_get_command"])
 
 
 @pytest.fixture

@@ -23,8 +23,8 @@ from pacebench.harness.statistics import coverage, intervals, welch
 from pacebench.harness.statistics.confidence_sequence import (
     Wealth,
     difference_ends,
-    difference_log_wealth,
     log_threshold,
+    log_wealth_above,
     seeds_until,
 )
 from pacebench.harness.statistics.exact import hidden_failure_rate, permutation_p_value
@@ -94,8 +94,8 @@ def fewest_seeds(asked: Sequence[Question], effect: float) -> tuple[int, int | N
         effect: The smallest effect of interest as a share of the range.
     """
     alpha = min(q.alpha for q in asked)
-    clear = seeds_until(difference_log_wealth(np.ones(200), 1.0).above, alpha)
-    equal = seeds_until(difference_log_wealth(np.zeros(1000), 1.0, -min(effect, 0.99)).above, alpha)
+    clear = seeds_until(log_wealth_above(np.ones(200), 1.0), alpha)
+    equal = seeds_until(log_wealth_above(np.zeros(1000), 1.0, -min(effect, 0.99)), alpha)
     return int(clear), int(equal) if np.isfinite(equal) else None
 
 
@@ -351,8 +351,8 @@ def _from_range(pairs: Paired, alpha: float) -> tuple[Interval | None, Wealth | 
         tasks=pairs.x.shape[1],
     )
     # Each side bets against the case that suits it least, as the ends of the interval do.
-    above, below = difference_log_wealth(worst, half).above, difference_log_wealth(best, half).below
-    return interval, Wealth(above, below), lower.contradiction and upper.contradiction
+    wealth = Wealth(log_wealth_above(worst, half), log_wealth_above(-best, half))
+    return interval, wealth, lower.contradiction and upper.contradiction
 
 
 def _from_model(pairs: Paired, alpha: float) -> Interval | None:

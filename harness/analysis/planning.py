@@ -21,7 +21,7 @@ from pacebench.harness.analysis.table import SUITE, ScoreTable
 from pacebench.harness.analysis.verdicts import Verdict
 from pacebench.harness.errors import UserError
 from pacebench.harness.seeding import StudyRole, study_sequence
-from pacebench.harness.statistics.confidence_sequence import difference_log_wealth, seeds_until
+from pacebench.harness.statistics.confidence_sequence import log_wealth_above, seeds_until
 from pacebench.harness.statistics.scores import BoolArray, FloatArray
 from pacebench.harness.store.ledger import Ledger
 from pacebench.harness.store.load import load_results
@@ -227,11 +227,12 @@ def until_decided(
         effect: The smallest effect of interest.
         alpha: Level of the question.
     """
-    above, below = (seeds_until(side, alpha) for side in difference_log_wealth(z, half_range))
-    inside = np.maximum(
-        seeds_until(difference_log_wealth(z, half_range, -effect).above, alpha),
-        seeds_until(difference_log_wealth(z, half_range, effect).below, alpha),
+    above, below, *ends = (
+        seeds_until(log_wealth_above(differences, half_range, null), alpha)
+        for null in (0.0, -effect)
+        for differences in (z, -z)
     )
+    inside = np.maximum(*ends)
     first = np.minimum(np.minimum(above, below), inside)
     known = np.isfinite(first)
     return first, {

@@ -106,9 +106,6 @@ def summarise(study: Study, *, estimate: bool = True, workers: int | None = None
     planned = by_cell(expand(study))
     seconds: list[float | None] = [None] * len(planned)
     if estimate:
-        from pacebench.harness.training.rehearsal import rehearse
-
-        rehearse(run for runs in planned for run in runs[:1])
         seconds = list(seconds_by_cell(planned))
     cells = tuple(
         CellSummary(

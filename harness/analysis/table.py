@@ -237,6 +237,17 @@ class ScoreTable:
             estimand: Which.
             unknown: `worst` or `best` gives unknown scores the end of their range.
         """
+        key = label, scope, estimand, unknown
+        if key not in self._scores:
+            self._scores[key] = self._scores_of(*key)
+        return self._scores[key]
+
+    @cached_property
+    def _scores(self) -> dict[tuple[str, str, str, str], Scores | None]:
+        """What was asked for: estimates and comparisons ask for the same scores."""
+        return {}
+
+    def _scores_of(self, label: str, scope: str, estimand: str, unknown: str) -> Scores | None:
         columns = []
         for setup in self.setups(scope):
             column = self.values(label, setup, estimand)

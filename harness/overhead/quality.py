@@ -12,14 +12,16 @@ judged in the problem it sets out to solve, against the best feasible answer of 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pandas as pd
 
 from pacebench import curricula
 from pacebench.harness.overhead.cells import Answer, Instance
 from pacebench.harness.overhead.findings import QualityFinding
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # A solver's own tolerances are no violation: a thousandth of the budget, or of the values' spread.
 TOLERANCE = 1e-3
@@ -68,6 +70,9 @@ def judge_all(cells: Mapping[str, Mapping[str, Sequence[Answer]]]) -> pd.DataFra
         optimality `gap`: 0 is the best feasible answer, 1 is staying, negative what breaking a
         constraint buys. Where not even the best gets anywhere, there is no scale and gaps are NaN.
     """
+    # Not above: the processes that measure have no use for it, and there is one for each block.
+    import pandas as pd
+
     answers = pd.DataFrame(
         {"cell": cell, "instance": i, "method": method, **dict(answer)}
         for cell, methods in cells.items()

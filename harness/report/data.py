@@ -200,6 +200,14 @@ class ReportData:
         mine = of_cell(self.scored, setup, label)
         return mine[mine["how"] != UNRESOLVED].sort_values("seed")
 
+    def updates_of(self, setup: str, label: str) -> pd.DataFrame:
+        """Returns the curriculum updates of one cell."""
+        return self._updates.get((setup, label), self.updates[:0])
+
+    @cached_property
+    def _updates(self) -> dict[tuple[str, str], pd.DataFrame]:
+        return dict(iter(self.updates.groupby(["setup", "label"], sort=False)))  # type: ignore[arg-type]
+
     def estimate(
         self, label: str, scope: str, estimand: str, functional: str = "mean"
     ) -> Estimate | None:

@@ -35,7 +35,7 @@ def embedded(data: ReportData) -> str:
             shown = data.shown(setup, label)
             seeds, _, values = curve_of(data, setup, label)
             curves = dict(zip(seeds, values, strict=True))
-            updates = of_cell(data.updates, setup, label)
+            updates = data.updates_of(setup, label)
             updates = updates[updates["seed"].isin(shown["seed"])]
             counts = updates["seed"].value_counts()
             far = _distances(updates, np.linspace(0, data.study.budget, _TIMES + 1))

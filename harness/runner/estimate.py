@@ -25,9 +25,15 @@ def seconds_by_cell(cells: list[list[PlannedRun]]) -> list[float]:
 
     Ctrl-C is heard between two trainings: inside physics or an import, compiled code would swallow
     the exception or abort.
+
+    Raises:
+        UserError: A cell cannot be trained.
     """
+    from pacebench.harness.training.rehearsal import rehearse
+
     interrupt = Interrupt()
     with interrupt.listening():
+        rehearse(run for runs in cells for run in runs[:1])
         return _seconds(cells, interrupt)
 
 
@@ -37,10 +43,10 @@ def _seconds(cells: list[list[PlannedRun]], interrupt: Interrupt) -> list[float]
     for runs in cells:
         cell = runs[0].cell
         key = (cell.setup, cell.learner.model_dump_json())
-        if key not in rates:
-            rates[key] = _training_rates(cell, len(runs))
         if interrupt.asked:
             raise KeyboardInterrupt
+        if key not in rates:
+            rates[key] = _training_rates(cell, len(runs))
         per_step, per_evaluation = rates[key]
         updates = cell.budget / _rollout_steps(cell) / cell.schedule.every
         per_run = (

@@ -54,7 +54,8 @@ class RunOptions:
         retry_failed: Give runs that failed for want of infrastructure a fresh start.
         retry_crashed: Give runs that their own code crashed a fresh start, as they get anyhow when
             that code has changed.
-        train: The training function, as `module:function`.
+        train: The training function, as `module:function`; what another than ours needs is not
+            known, so that cells are not made once before it begins.
         batched: Says whether seeds of a cell are trained together; asks the learner by default.
         display: Who is told; None for a table in a terminal and lines elsewhere.
     """
@@ -133,13 +134,16 @@ def run(
     from pacebench.harness.study.expand import expand
 
     root, options = Path(results) / study.name, options or RunOptions()
+    # Before the cells are made: what is wrong with an option is said at once.
+    _check(options)
     plan = study.model_dump(mode="json")
     runs = expand(study, counts)
     store = RunStore(root)
     local = options.executor == "local"
     with kept_workers() if local else contextlib.nullcontext():
-        new = (run for run in runs if not store.has(run.run_id))
-        rehearse(new, do_aside if local else complete)
+        if options.train == TRAIN:
+            new = (run for run in runs if not store.has(run.run_id))
+            rehearse(new, do_aside if local else complete)
         return make_runs(study.name, plan, runs, root, options, evaluation_hashes(runs))
 
 

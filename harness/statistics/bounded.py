@@ -6,7 +6,6 @@ Arrays are (…, runs, tasks) as everywhere.
 from __future__ import annotations
 
 import numpy as np
-from statsmodels.stats.proportion import proportion_confint
 
 from pacebench.harness.errors import UserError
 from pacebench.harness.statistics.scores import FloatArray
@@ -64,6 +63,9 @@ def wilson(rate: FloatArray, trials: int, level: float) -> tuple[FloatArray, Flo
     `trials` counts training runs. A run's share of successful episodes varies less than a coin
     with the same mean, and an average over tasks less than a pooled one, so both stay safe.
     """
+    # Not above: most commands would wait in vain for it.
+    from statsmodels.stats.proportion import proportion_confint
+
     low, high = proportion_confint(rate * trials, trials, alpha=1 - level, method="wilson")
     # At 0 and 1 the score equation has that end exactly; rounding must not push it past.
     low = np.where(rate <= 0, 0.0, np.clip(low, 0.0, 1.0))

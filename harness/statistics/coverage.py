@@ -104,6 +104,7 @@ def _heaps(values: FloatArray, extent: float) -> str | None:
     return str(min((s for s in SUCCESSES if s >= share), default=SUCCESSES[-1]))
 
 
+@cache
 def lookup(
     kind: str, estimand: str, runs: int, tasks: int, shape: str, level: float = LEVEL
 ) -> Coverage | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from pacebench.harness.errors import UserError
 from pacebench.harness.statistics.bootstrap import MANY_RUNS
@@ -51,8 +51,8 @@ def max_t_quantile(
             t = process.mean(axis=1) / (process.std(axis=1, ddof=1) / np.sqrt(runs))
         largest[start : start + count] = np.abs(t).max(axis=1)
     tail = (1 - level) / 2
-    single = stats.t.isf(tail, runs - 1)
-    bonferroni = stats.t.isf(tail / steps, runs - 1)
+    single = -special.stdtrit(runs - 1, tail)
+    bonferroni = -special.stdtrit(runs - 1, tail / steps)
     return float(np.clip(np.quantile(largest, level), single, bonferroni))
 
 

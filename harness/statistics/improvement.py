@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from pacebench.harness.statistics.scores import FloatArray
 from pacebench.harness.statistics.welch import Moments, pool
@@ -53,7 +53,7 @@ def logit_bounds(effect: Moments, level: float) -> tuple[FloatArray, FloatArray]
     p = effect.estimate
     with np.errstate(divide="ignore", invalid="ignore"):
         centre = np.log(p / (1 - p))
-        half = stats.t.ppf(0.5 + level / 2, effect.df) * effect.error / (p * (1 - p))
+        half = special.stdtrit(effect.df, 0.5 + level / 2) * effect.error / (p * (1 - p))
         usable = (effect.error > 0) & (p > 0) & (p < 1)
         low = np.where(usable, 1 / (1 + np.exp(half - centre)), np.nan)
         high = np.where(usable, 1 / (1 + np.exp(-half - centre)), np.nan)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
 from pacebench.harness.statistics import rliable_adapter
 from pacebench.harness.statistics.interval import Coverage, level_words
@@ -68,6 +67,9 @@ def half_width(runs: int, tasks: int, level: float) -> float:
     On one task it is exact. Over tasks that differ the pooled runs vary less than runs drawn from
     one mixture would, so it errs on the safe side; the coverage table shows by how much.
     """
+    # Not above: most commands would wait in vain for it.
+    from scipy import stats
+
     return float(stats.kstwo.ppf(level, runs * tasks))
 
 

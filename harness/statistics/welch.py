@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from pacebench.harness.statistics.scores import FloatArray
 
@@ -65,7 +65,7 @@ def pool(estimate: FloatArray, variances: FloatArray, dfs: FloatArray) -> Moment
 
 def bounds(moments: Moments, level: float) -> tuple[FloatArray, FloatArray]:
     """Returns the ends of the two-sided t interval."""
-    half = stats.t.ppf(0.5 + level / 2, moments.df) * moments.error
+    half = special.stdtrit(moments.df, 0.5 + level / 2) * moments.error
     return np.asarray(moments.estimate - half), np.asarray(moments.estimate + half)
 
 
@@ -79,4 +79,4 @@ def statistic(moments: Moments, null: float = 0.0) -> FloatArray:
 
 def p_value(moments: Moments, null: float = 0.0) -> FloatArray:
     """Returns the two-sided p-value of the t test."""
-    return np.asarray(2 * stats.t.sf(np.abs(statistic(moments, null)), moments.df))
+    return np.asarray(2 * special.stdtr(moments.df, -np.abs(statistic(moments, null))))

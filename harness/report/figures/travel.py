@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from itertools import combinations
 
 import numpy as np
@@ -164,10 +163,7 @@ def over_time(
         _, runs = at_times(mine, column, grid)
         if not len(runs):
             continue
-        with warnings.catch_warnings():
-            # Where no run has a value yet, NaN is the answer.
-            warnings.filterwarnings("ignore", "All-NaN slice", RuntimeWarning)
-            low, centre, high = np.nanpercentile(runs, (5, 50, 95), axis=0)
+        low, centre, high = _quantiles(runs, (0.05, 0.5, 0.95))
         line = Line(grid, centre, steps=True)
         note = f"n = {len(runs)}{_estimated(mine, column)}"
         panels.append(Panel(style.short, [style], [line], (grid, low, high), note=note))
@@ -176,6 +172,21 @@ def over_time(
     x = Axis.over([], "environment steps", limits=(0.0, float(data.study.budget)), count=2)
     plot = PanelPlot(name, f"{title}, {setup}", caption, x, y, panels, rules, compared=True)
     return data.figure(plot)
+
+
+def _quantiles(runs: FloatArray, shares: tuple[float, ...]) -> FloatArray:
+    """Returns quantiles over the runs that have a value, (shares, times); NaN where none has.
+
+    As `np.nanquantile`, which goes through the times one by one.
+    """
+    ordered = np.sort(runs, axis=0)  # NaN comes last
+    known = np.isfinite(runs).sum(axis=0)
+    place = np.array(shares)[:, None] * np.maximum(known - 1, 0)
+    low, high = (
+        np.take_along_axis(ordered, end(place).astype(np.int64), axis=0)
+        for end in (np.floor, np.ceil)
+    )
+    return np.asarray(low + (place - np.floor(place)) * (high - low))
 
 
 def _estimated(updates: pd.DataFrame, column: str) -> str:

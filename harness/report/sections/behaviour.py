@@ -9,7 +9,7 @@ import pandas as pd
 
 from pacebench import curricula
 from pacebench.harness.report import document as doc
-from pacebench.harness.report.data import ReportData, of_cell
+from pacebench.harness.report.data import ReportData
 from pacebench.harness.report.figure import Figure
 from pacebench.harness.report.figures import travel
 from pacebench.harness.report.figures.panels import PanelPlot
@@ -77,7 +77,7 @@ def _is_paced(updates: pd.DataFrame) -> pd.Series:
 def _table(data: ReportData) -> Table:
     rows = []
     for setup, label in data.cells():
-        mine = of_cell(data.updates, setup, label)
+        mine = data.updates_of(setup, label)
         if not mine.empty:
             promise = _promise(data.styles[label].name)
             rows.append({"setup": setup, "method": label, "promise": promise, **_behaviour(mine)})

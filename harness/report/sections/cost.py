@@ -66,7 +66,7 @@ def _rows(data: ReportData, runs: pd.DataFrame) -> list[dict[str, Any]]:
         mine = of_cell(runs, setup, label)
         if mine.empty:
             continue
-        updates = of_cell(data.updates, setup, label)
+        updates = data.updates_of(setup, label)
         seconds = {column: float(mine[column].mean()) for column in phases}
         total = float(np.nansum(list(seconds.values())))
         own = seconds.get("seconds_curriculum", float("nan"))

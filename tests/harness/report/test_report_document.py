@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import warnings
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from pacebench.harness.report import tables
 from pacebench.harness.report.answer import answer, grid
 from pacebench.harness.report.data import ReportData
 from pacebench.harness.report.document import Claims, Document, Section, Warned
+from pacebench.harness.report.figures import travel
 from pacebench.harness.report.gather import report_data
 from pacebench.harness.report.make import write
 from pacebench.harness.report.plain import embedded
@@ -542,6 +544,17 @@ def test_the_page_points_nowhere_else(golden_document: Document, golden_view: Re
             "http://www.w3.org/2000/svg",
             "http://www.w3.org/1999/xlink",
         }
+
+
+def test_quantiles_of_runs_are_numpys_where_some_have_no_value_yet() -> None:
+    rng = np.random.default_rng(0)
+    runs = np.where(rng.random((13, 200)) < 0.3, np.nan, rng.normal(size=(13, 200)))
+    runs[:, 0], runs[1:, 1] = np.nan, np.nan  # nobody, and one alone
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "All-NaN slice", RuntimeWarning)
+        expected = np.nanquantile(runs, (0.05, 0.5, 0.95), axis=0)
+    found = travel._quantiles(runs, (0.05, 0.5, 0.95))
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.slow

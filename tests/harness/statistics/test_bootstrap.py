@@ -101,7 +101,7 @@ def test_counting_draws_gives_what_copying_runs_gives(runs: int, tasks: int, see
 @pytest.mark.parametrize("name", ["mean", "iqm", "median", "optimality_gap"])
 def test_percentile_interval_is_rliables_on_the_same_draws(name: str) -> None:
     scores = _scores()
-    function = rliable_adapter.AGGREGATES[name]
+    function = getattr(metrics, f"aggregate_{name}")
     ends = rliable_interval(
         scores, lambda x: np.array([function(x)]), np.random.default_rng(5), resamples=500
     )

@@ -162,6 +162,11 @@ def test_a_value_leaves_the_interval_when_its_wealth_reaches_the_threshold(
 ) -> None:
     ends = cs.difference_sequence(z, 1.0, alpha)
     wealth = cs.difference_log_wealth(z, 1.0, null)
+    for values, value, side in (
+        (np.array(z), null, wealth.above),
+        (-np.array(z), -null, wealth.below),
+    ):
+        np.testing.assert_array_equal(cs.log_wealth_above(values, 1.0, value), side)
     for n in range(1, len(z) + 1):
         if min(abs(ends.low[n - 1] - null), abs(ends.high[n - 1] - null)) < 1e-9:
             continue

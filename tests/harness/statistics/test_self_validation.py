@@ -18,7 +18,7 @@ from scipy import stats
 from pacebench.harness.analysis.comparisons import Question, compare, questions
 from pacebench.harness.analysis.verdicts import Verdict
 from pacebench.harness.statistics import bootstrap, simulation, welch
-from pacebench.harness.statistics.confidence_sequence import difference_log_wealth, seeds_until
+from pacebench.harness.statistics.confidence_sequence import log_wealth_above, seeds_until
 from pacebench.harness.statistics.scores import BoolArray, FloatArray
 from pacebench.harness.statistics.simulation import CoverageCell
 from tests.harness.statistics.tables import RANGE, lose, score_table, study
@@ -232,17 +232,16 @@ def reached(z: FloatArray, alpha: float, verdict: Verdict, margin: float = MARGI
     so three values tell all verdicts of all looks, at a fraction of the intervals' cost.
     """
 
-    def passes(value: float, side: str) -> FloatArray:
-        return seeds_until(getattr(difference_log_wealth(z, RANGE, value), side), alpha)
+    def passes(differences: FloatArray, value: float) -> FloatArray:
+        return seeds_until(log_wealth_above(differences, RANGE, value), alpha)
 
     if verdict is Verdict.EQUIVALENT:
-        return np.maximum(passes(-margin, "above"), passes(margin, "below"))
-    value, side = {
-        Verdict.BETTER: (0.0, "above"),
-        Verdict.WORSE: (0.0, "below"),
-        Verdict.NOT_WORSE: (-margin, "above"),
-    }[verdict]
-    return passes(value, side)
+        return np.maximum(passes(z, -margin), passes(-z, -margin))
+    return {
+        Verdict.BETTER: lambda: passes(z, 0.0),
+        Verdict.WORSE: lambda: passes(-z, 0.0),
+        Verdict.NOT_WORSE: lambda: passes(z, -margin),
+    }[verdict]()
 
 
 def false(verdict: Verdict, difference: float, margin: float = MARGIN) -> bool:
@@ -378,7 +377,7 @@ def test_runs_lost_to_the_machine_do_not_make_claims_wrong(sets: int) -> None:
     assert keeps_its_promise(better | np.isfinite(reached(best, ALPHA, Verdict.WORSE)))
     # Left out: the mean of what is left stands in, which is what dropping them amounts to.
     left = np.where(lost, 85.0, b) - a
-    naive = seeds_until(difference_log_wealth(left, RANGE).above, ALPHA)
+    naive = seeds_until(log_wealth_above(left, RANGE), ALPHA)
     assert np.isfinite(naive).mean() > better.mean()
 
 
