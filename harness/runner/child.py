@@ -28,6 +28,7 @@ def main(results: int) -> None:
     """Does one job after another, until the runner closes our standard input."""
     die_with_parent(signal.SIGKILL)
     _offer_to_the_kernel()
+    _end_with_lost_threads()
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -76,6 +77,22 @@ def _offer_to_the_kernel() -> None:
     # When the machine runs out of memory, a worker is to go, and not its runner.
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("500")
+
+
+def _end_with_lost_threads() -> None:
+    """Ends the worker when memory runs out where no code can be told.
+
+    A thread that has none left as it begins is gone before `Thread.start` hears of it, and whoever
+    started it would wait for ever.
+    """
+    tell = sys.unraisablehook
+
+    def hook(lost: sys.UnraisableHookArgs) -> None:
+        tell(lost)
+        if isinstance(lost.exc_value, MemoryError):
+            os._exit(1)
+
+    sys.unraisablehook = hook
 
 
 def die_with_parent(how: signal.Signals) -> None:

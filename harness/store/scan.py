@@ -8,19 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pacebench.harness.store.cache import SEGMENT, Stamps, TableCache
 from pacebench.harness.store.parts import Tables
 from pacebench.harness.store.runs import (
     BadRunError,
-    Reader,
     StoredRun,
     decode,
     read_files,
     read_record,
 )
-from pacebench.harness.store.study_files import StudyFiles
+from pacebench.harness.store.study_files import RunFiles, StudyFiles
 
 T = TypeVar("T")
 
@@ -68,16 +67,20 @@ class _Segment:
     def __init__(self, files: StudyFiles, ids: Sequence[str], cache: TableCache | None) -> None:
         self.good: dict[str, StoredRun] = {}
         self.bad: dict[str, str] = {}
-        self._files, self._cache = files, cache
-        self._records = records = self._each(lambda i: read_record(self._reader(i), i), ids)
+        self._cache = cache
+        runs = {i: RunFiles(files, i) for i in ids}
+        self._records = records = self._each(lambda i: read_record(runs[i].read, i), ids)
         self._stamps: dict[str, Stamps] = {}
         self._tables: dict[str, Tables] = {}
         if cache:
             # Taken before the files are read: what is written meanwhile is newer.
-            self._stamps = {i: self._stamps_of(i, record) for i, record in records.items()}
+            self._stamps = {
+                i: [runs[i].stamp(name) for name in record["files"]]
+                for i, record in records.items()
+            }
             self._tables = self._each(lambda i: cache.get(records[i], self._stamps[i]), records)
         unknown = [i for i in records if i not in self._tables]
-        self._contents = self._each(lambda i: read_files(self._reader(i), records[i]), unknown)
+        self._contents = self._each(lambda i: read_files(runs[i].read, records[i]), unknown)
 
     def decode(self) -> _Segment:
         """Decodes the runs that are not in the cache, into it, and returns all of them."""
@@ -110,9 +113,3 @@ class _Segment:
             if found is not None:
                 done[run_id] = found
         return done
-
-    def _reader(self, run_id: str) -> Reader:
-        return lambda name: self._files.read(f"runs/{run_id}/{name}")
-
-    def _stamps_of(self, run_id: str, record: dict[str, Any]) -> Stamps:
-        return [self._files.stamp(f"runs/{run_id}/{name}") for name in record["files"]]

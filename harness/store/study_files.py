@@ -7,6 +7,7 @@ written later stands loose beside it, and where a file exists in both forms the 
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 import os
 import re
@@ -119,11 +120,13 @@ class StudyFiles:
             BadFileError: It is something else than a file, or too large.
             OSError: It cannot be read.
         """
-        # pathlib would take longer than the reading does, ten thousand times.
-        path = f"{self.folder}/{name}"
-        if check_folder(path.rpartition("/")[0]):
+        return self._read(name, loose=check_folder(os.path.dirname(f"{self.folder}/{name}")))
+
+    def _read(self, name: str, *, loose: bool) -> bytes:
+        if loose:
             with contextlib.suppress(FileNotFoundError):
-                return read_file(path)
+                # pathlib would take longer than the reading does, ten thousand times.
+                return read_file(f"{self.folder}/{name}")
         if name not in self.packed:
             raise FileNotFoundError(name)
         return self.read_packed(name)
@@ -165,13 +168,6 @@ class StudyFiles:
         """Says whether there is such a file, readable or not."""
         return name in self.packed or os.path.lexists(f"{self.folder}/{name}")
 
-    def stamp(self, name: str) -> list[int]:
-        """Returns size and time of a file, which change when it is written to."""
-        try:
-            return _stamp(os.lstat(f"{self.folder}/{name}"))
-        except OSError:
-            return self._stamp if name in self.packed else []
-
     def run_ids(self) -> set[str]:
         """Returns the ids of the runs that have a record, which is not verified."""
         loose = {path.parent.name for path in self.folder.glob(f"runs/*/{RECORD}")}
@@ -184,6 +180,34 @@ class StudyFiles:
             rest = {name: self.read_packed(name) for name in self.packed - gone}
             write_archive(self.archive, rest)
             self.reopen()
+
+
+class RunFiles:
+    """Reads the files of one run by their names; whether any are loose is looked up once.
+
+    Args:
+        files: The files of its study.
+        run_id: Its id.
+    """
+
+    def __init__(self, files: StudyFiles, run_id: str) -> None:
+        self._files, self._prefix = files, f"runs/{run_id}"
+
+    @functools.cached_property
+    def _loose(self) -> bool:
+        return check_folder(f"{self._files.folder}/{self._prefix}")
+
+    def read(self, name: str) -> bytes:
+        """Returns the content of a file; see `StudyFiles.read`."""
+        return self._files._read(f"{self._prefix}/{name}", loose=self._loose)
+
+    def stamp(self, name: str) -> list[int]:
+        """Returns size and time of a file, which change when it is written to."""
+        name = f"{self._prefix}/{name}"
+        if self._loose:
+            with contextlib.suppress(OSError):
+                return _stamp(os.lstat(f"{self._files.folder}/{name}"))
+        return self._files._stamp if name in self._files.packed else []
 
 
 def _stamp(found: os.stat_result) -> list[int]:

@@ -7,6 +7,7 @@ Once the file that `WALK_AT_ONCE` names is there, points take no time.
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import errno
 import os
@@ -177,6 +178,8 @@ def _misbehave(options: dict[str, Any], seed: RunSeed, index: int) -> None:
         _print_without_end()
     if fault == "threads":
         _start_threads()
+    if fault == "lost-thread":
+        _lose_a_thread()
 
 
 class MuteError(Exception):
@@ -209,6 +212,16 @@ def _start_threads() -> None:
 
     threading.Thread.start = refuse  # type: ignore[method-assign]
     threading.Thread(target=time.sleep).start()
+
+
+def _lose_a_thread() -> None:
+    """Waits for a thread that had no memory left to say that it has begun."""
+
+    def begin() -> None:
+        raise MemoryError
+
+    _thread.start_new_thread(begin, ())
+    threading.Event().wait()
 
 
 def _allocate_too_much() -> None:

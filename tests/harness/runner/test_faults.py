@@ -34,7 +34,9 @@ FAULTS = [
     ("babble", "crashed-method", "ValueError: ?[2J?xxx", 2),
     ("print", "crashed-method", "ArithmeticError: said enough", 2),
     # Once, and twice more.
-    ("threads", "crashed-infrastructure", "RuntimeError: can't start new thread", 3),
+    # Which of the two it is with many threads depends on how much memory each of them takes.
+    ("threads", "crashed-infrastructure", "start new thread|exited with code 1", 3),
+    ("lost-thread", "crashed-infrastructure", "exited with code 1", 3),
     ("exit", "crashed-infrastructure", "exited with code 1", 3),
     ("segfault", "crashed-infrastructure", "killed by SIGSEGV", 3),
     ("allocate", "crashed-infrastructure", "memory", 3),
@@ -56,7 +58,7 @@ def test_each_fault_gives_its_status_and_message(faulty_study, fault, status, me
     _, store, heard = faulty_study
     found = statuses(store)
     assert found[fault, 1][0] == status
-    assert message in found[fault, 1][1]
+    assert any(one in found[fault, 1][1] for one in message.split("|"))
     guilty = run_id_of(store, fault, 1)
     assert len(starts(store, guilty)) == attempts
     # The failure is told, with the last lines of the run's log.
@@ -74,7 +76,7 @@ def test_the_rest_of_the_study_finishes(faulty_study):
     others = [value for key, value in statuses(store).items() if key not in faults]
     assert others == [("ok", "")] * (len(FAULTS) + 2)
     assert summary.complete
-    assert summary.unresolved == 5
+    assert summary.unresolved == 6
     assert not list((store.root / "leases").iterdir())
     assert not list((store.root / "attempts").iterdir())
 
