@@ -6,9 +6,9 @@ power of n between two sizes. Seconds are of processor time, so that other work 
 
 To load is to call `load_results`, which returns all tables as frames. The first load is of a study
 that was never loaded here: every file is read, verified and decoded, and the tables are left in the
-user's cache, which the next load reads. The files are loose, or packed into one. The limit of loads
-is in seconds by the clock, and their processor time is counted too; pandas reads the same files
-beside it.
+user's cache, which the next load reads. The files are loose, or packed into one. Every load is in a
+process of its own; its limit is in seconds by the clock, and processor time is counted too; pandas
+reads the same files beside it.
 
     python -m benchmarks.scale [RUNS …]     (2 000 and 10 000 unless given; no loading alone)
     python -m benchmarks.scale --load [RUNS …]     (10 000 and 50 000; loading alone)
@@ -24,7 +24,10 @@ import resource
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -167,11 +170,11 @@ def tasks(root: Path, asked: Study) -> dict[str, dict[str, Callable[[], object]]
         "status": lambda: look(store, manifest),
     }
     load: dict[str, Callable[[], object]] = {
-        "first load, loose": lambda: load_results(root),
-        "load from cache, loose": lambda: load_results(root),
+        "first load, loose": partial(load_results, root),
+        "load from cache, loose": partial(load_results, root),
         "pack": lambda: pack(root, sent),
-        "first load, packed": lambda: load_results(sent),
-        "load from cache, packed": lambda: load_results(sent),
+        "first load, packed": partial(load_results, sent),
+        "load from cache, packed": partial(load_results, sent),
     }
     rest: dict[str, Callable[[], object]] = {
         "next wave": lambda: planned_counts(asked, root),
@@ -184,6 +187,19 @@ def spent() -> float:
     """Returns the seconds of processor time of this process and of those that it has ended."""
     others = resource.getrusage(resource.RUSAGE_CHILDREN)
     return time.process_time() + others.ru_utime + others.ru_stime
+
+
+def timed(function: Callable[[], object]) -> tuple[float, float]:
+    """Returns the seconds that a function takes, by the clock and of processor time."""
+    start, began = spent(), time.perf_counter()
+    function()
+    return time.perf_counter() - began, spent() - start
+
+
+def alone(function: Callable[[], object]) -> tuple[float, float]:
+    """Returns what `timed` does, of a process that has done nothing else, as users' have not."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(timed, function).result()
 
 
 def read_plainly(root: Path) -> float:
@@ -226,9 +242,7 @@ def main() -> None:
                 for run in expand(asked)[:LEASES]:
                     Leases(root).acquire(run.run_id)
                 for name, function in tasks(root, asked)[said.kind].items():
-                    start, began = spent(), time.perf_counter()
-                    function()
-                    wall, taken = time.perf_counter() - began, spent() - start
+                    wall, taken = (alone if name in LOADS else timed)(function)
                     show(runs, name, taken, "s")
                     if limit := LIMITS.get((runs, name)):
                         found = wall if name in LOADS else taken
@@ -243,7 +257,10 @@ def main() -> None:
             if said.kind == "all":
                 size = (root / "report" / "index.html").stat().st_size
                 show(runs, "page", size / 2**20, "MiB")
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            peak = max(
+                resource.getrusage(whose).ru_maxrss
+                for whose in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+            )
             show(runs, "memory, at most", peak / 2**10, "MiB")
     if powers:
         worst = max(powers, key=lambda name: powers[name])
