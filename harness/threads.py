@@ -6,7 +6,9 @@ of a threaded sum is not the same twice.
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Iterator
 
 ONE_THREAD = dict.fromkeys(
     (
@@ -37,3 +39,18 @@ def use_one() -> None:
     """
     for name, value in ONE_THREAD.items():
         os.environ.setdefault(name, value)
+
+
+@contextlib.contextmanager
+def only_one() -> Iterator[None]:
+    """Limits this process to one thread for a while, whatever it was started with."""
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(1):
+            yield
+    finally:
+        torch.set_num_threads(before)

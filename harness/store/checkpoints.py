@@ -19,7 +19,7 @@ from safetensors.numpy import save as save_arrays
 
 from pacebench.harness.records import Checkpoint
 from pacebench.harness.store.files import sha256, write_atomic
-from pacebench.harness.store.provenance import package_versions
+from pacebench.harness.store.provenance import kernels, package_versions
 from pacebench.harness.store.reading import BadFileError, open_stream, parse_json, read_file
 
 NAME = "checkpoint.bin"
@@ -54,7 +54,7 @@ def save_checkpoint(
         "format": 1,
         "run_id": run_id,
         "step": checkpoint.step,
-        "versions": package_versions(),
+        "versions": _numerics(),
         "sha256": sha256(payload),
     }
     write_atomic(path, json.dumps(header).encode() + b"\n" + payload, durable=durable)
@@ -72,7 +72,7 @@ def load_checkpoint(path: Path, run_id: str) -> Checkpoint | None:
 
     Raises:
         BadCheckpointError: The file is torn, belongs to another run, or was written under other
-            library versions, from which the bits would go on differently.
+            library versions or kernels, from which the bits would go on differently.
     """
     try:
         head, _, payload = read_file(path).partition(b"\n")
@@ -105,9 +105,14 @@ def _header(head: bytes, path: Path, run_id: str) -> _Header:
         raise BadCheckpointError("its header is not ours") from None
     if header.run_id != run_id:
         raise BadCheckpointError(f"it belongs to run {header.run_id}")
-    if header.versions != package_versions():
-        raise BadCheckpointError("it was written under other library versions")
+    if header.versions != _numerics():
+        raise BadCheckpointError("it was written under other library versions or kernels")
     return header
+
+
+def _numerics() -> dict[str, str]:
+    """Returns what must be the same for the bits to go on as they would have."""
+    return {**package_versions(), "kernels of matrix products": kernels()}
 
 
 def _state(payload: bytes) -> dict[str, Any]:

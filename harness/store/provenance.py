@@ -91,7 +91,7 @@ def _git(folder: Path, *arguments: str) -> str | None:
 
 @functools.cache
 def hardware() -> dict[str, Any]:
-    """Returns what the machine is: processor, cores, memory, operating system."""
+    """Returns what the machine is: processor, cores, memory, system, kernels of matrix products."""
     import psutil
 
     return {
@@ -100,7 +100,17 @@ def hardware() -> dict[str, Any]:
         "threads": os.cpu_count(),
         "memory_bytes": psutil.virtual_memory().total,
         "system": platform.platform(),
+        "kernels": kernels(),
     }
+
+
+@functools.cache
+def kernels() -> str:
+    """Returns the kernels that NumPy's and SciPy's BLAS have chosen: no two kinds round alike."""
+    from threadpoolctl import threadpool_info
+
+    libraries = (found for found in threadpool_info() if found["user_api"] == "blas")
+    return ", ".join(sorted({str(found.get("architecture")) for found in libraries}))
 
 
 def _processor() -> str:
@@ -141,6 +151,7 @@ def hardware_words(made: Mapping[str, Any]) -> str:
         f"{facts.get('cores')} cores" if facts.get("cores") else "",
         f"{memory / 2**30:.0f} GiB" if memory else "",
         str(facts.get("system", "")),
+        f"{kernels} kernels" if (kernels := facts.get("kernels")) else "",
     ]
     return ", ".join(part for part in parts if part)
 

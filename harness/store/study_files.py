@@ -136,15 +136,13 @@ class StudyFiles:
         assert self._zip is not None
         info = self._zip.getinfo(name)
         check_size(name, max(info.file_size, info.compress_size))
-        with self._damage():
-            return _content(self._zip, info)
-
-    @contextlib.contextmanager
-    def _damage(self) -> Iterator[None]:
         try:
-            yield
+            return _content(self._zip, info)
         except _DAMAGED as error:
-            raise BadFileError(self.archive, f"is damaged ({error})") from None
+            raise self._damaged(error) from None
+
+    def _damaged(self, error: Exception) -> BadFileError:
+        return BadFileError(self.archive, f"is damaged ({error})")
 
     @contextlib.contextmanager
     def stream(self, name: str, *, packed: bool) -> Iterator[IO[bytes] | BinaryIO]:
@@ -155,8 +153,10 @@ class StudyFiles:
         """
         with contextlib.ExitStack() as stack:
             if packed and self._zip and name in self.packed:
-                stack.enter_context(self._damage())
-                yield stack.enter_context(self._zip.open(name))
+                try:
+                    yield stack.enter_context(self._zip.open(name))
+                except _DAMAGED as error:
+                    raise self._damaged(error) from None
                 return
             file: BinaryIO = io.BytesIO()
             if not packed:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from pacebench.harness import threads
 from pacebench.harness.records import Checkpoint, Hooks, RunResult
 from pacebench.harness.seeding import RunSeed
 from pacebench.harness.study.specs import Cell
@@ -38,8 +39,6 @@ def train(cell: Cell, seeds: Sequence[RunSeed], hooks: Hooks | None = None) -> l
     Raises:
         UserError: The cell asks for what its parts cannot do.
     """
-    import torch
-
     if len(set(seeds)) != len(seeds):
         raise ValueError("a seed is given twice.")
     hooks = hooks if hooks is not None else Hooks()
@@ -47,10 +46,8 @@ def train(cell: Cell, seeds: Sequence[RunSeed], hooks: Hooks | None = None) -> l
     capable = resolved.learner.capabilities.checkpoints
     left = {seed: hooks.load(seed) if capable else None for seed in seeds}
     results: dict[RunSeed, RunResult] = {}
-    threads = torch.get_num_threads()
     # The order of a sum, and so its rounding, may depend on the number of threads.
-    torch.set_num_threads(1)
-    try:
+    with threads.only_one():
         while left and not hooks.should_stop():
             group = _next_group(resolved, left)
             try:
@@ -63,8 +60,6 @@ def train(cell: Cell, seeds: Sequence[RunSeed], hooks: Hooks | None = None) -> l
             results |= {result.seed: result for result in batch.train()}
             for seed in group:
                 del left[seed]
-    finally:
-        torch.set_num_threads(threads)
     return [results[seed] for seed in seeds if seed in results]
 
 

@@ -13,8 +13,8 @@ from pacebench.envs.arrays import Floats, Indices
 from pacebench.harness.learners.base import Agents, noise_width
 from pacebench.harness.training.non_finite import zero_non_finite
 
-# A matrix product may round the last rows of an odd number of rows differently. Padded to whole
-# blocks, an agent's action depends on its observation alone, not on how many others are asked for.
+# A matrix product may round the last rows of an odd number of rows differently: learners that do
+# not see to it themselves are asked for whole blocks.
 ROWS = 16
 
 

@@ -139,7 +139,7 @@ class BatchedPPO:
 
     def act(self, obs: Floats, noise: Floats) -> NDArray[Any]:
         """Returns actions (S, M, …) inside the action space."""
-        return self._head.act(self._policy.actor(self.normaliser.scale_obs(obs)), noise)
+        return self._head.act(self._policy.actor_by_row(self.normaliser.scale_obs(obs)), noise)
 
     def diagnostics(self, agent: int) -> dict[str, float]:
         """Returns what is known of the agent's last update."""

@@ -92,6 +92,46 @@ def test_records_are_the_same_in_a_fresh_process_with_other_threads() -> None:
     assert {k: there[k] for k in here} == here
 
 
+def rows_that_depend_on_others(layout: Layout) -> list[int]:
+    """Returns with how many observations an agent's actions are not those at each of them alone."""
+    policy = StackedPolicy(layout, 2, "tanh")
+    for k in range(2):
+        policy.initialise(k, np.random.SeedSequence(k), True, 0.0)
+    obs = np.random.default_rng(0).standard_normal((2, 41, layout.observation), dtype=np.float32)
+    alone = np.concatenate([policy.actor_by_row(obs[:, [i]]) for i in range(obs.shape[1])], axis=1)
+    return [
+        n
+        for n in range(2, obs.shape[1] + 1)
+        for part in (slice(0, n), slice(obs.shape[1] - n, None))
+        if not np.array_equal(policy.actor_by_row(obs[:, part]), alone[:, part])
+    ]
+
+
+LAYOUTS = [Layout(4, 2, (64, 64)), Layout(21, 5, (128, 128)), Layout(9, 1, (17, 33))]
+
+
+def test_an_action_does_not_depend_on_the_observations_beside_it() -> None:
+    assert [rows_that_depend_on_others(layout) for layout in LAYOUTS] == [[]] * 3
+
+
+def test_nor_does_it_with_the_kernels_of_processors_without_avx_512() -> None:
+    """Those round a row by its place among the rows and by their number."""
+    script = (
+        "import numpy as np\n"
+        "from tests.harness.learners.test_batch_invariance import LAYOUTS\n"
+        "from tests.harness.learners.test_batch_invariance import rows_that_depend_on_others\n"
+        "print([rows_that_depend_on_others(layout) for layout in LAYOUTS])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "OPENBLAS_CORETYPE": "Haswell"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == "[[], [], []]"
+
+
 @given(
     sizes=st.tuples(st.integers(1, 9), st.integers(1, 5), st.integers(2, 70), st.integers(1, 70)),
     agents=st.integers(2, 12),

@@ -68,6 +68,12 @@ def test_a_checkpoint_of_other_library_versions_is_refused(path, monkeypatch):
         load_checkpoint(path, "id")
 
 
+def test_a_checkpoint_of_other_kernels_of_matrix_products_is_refused(path, monkeypatch):
+    monkeypatch.setattr(checkpoints, "kernels", lambda: "Z80")
+    with pytest.raises(BadCheckpointError, match="kernels"):
+        load_checkpoint(path, "id")
+
+
 def test_objects_are_refused(tmp_path):
     bad = Checkpoint(0, {"a": np.array([object()])}, {})
     with pytest.raises(TypeError, match="'a'"):
