@@ -1,12 +1,14 @@
-"""One thread per process: work is spread over processes, not over threads.
+"""How processes compute: with one thread each, and with the same kernels of matrix products.
 
 Libraries that each start a thread per core make the processes compete for the cores, and the order
-of a threaded sum is not the same twice.
+of a threaded sum is not the same twice. Nor do two kinds of kernels round alike, of which OpenBLAS
+takes those made for the processor, if it knows it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Iterator
 
@@ -21,6 +23,9 @@ ONE_THREAD = dict.fromkeys(
     "1",
 )
 
+# What SkylakeX, the kernels of our committed results, need of a processor.
+_AVX_512 = {"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"}
+
 
 def available_workers() -> int:
     """Returns the number of cores this process may use."""
@@ -29,7 +34,7 @@ def available_workers() -> int:
 
 def environment() -> dict[str, str]:
     """Returns the environment of a process whose numerical libraries use one thread."""
-    return {**os.environ, **ONE_THREAD}
+    return {**_kernels(), **os.environ, **ONE_THREAD}
 
 
 def use_one() -> None:
@@ -37,8 +42,19 @@ def use_one() -> None:
 
     Must be called before any numerical library is imported.
     """
-    for name, value in ONE_THREAD.items():
+    for name, value in (ONE_THREAD | _kernels()).items():
         os.environ.setdefault(name, value)
+
+
+@functools.cache
+def _kernels(facts: str = "/proc/cpuinfo") -> dict[str, str]:
+    """Returns what makes OpenBLAS take the same kernels on all processors that can run them."""
+    try:
+        with open(facts) as file:
+            flags = next((line.split() for line in file if line.startswith("flags")), [])
+    except OSError:
+        return {}
+    return {"OPENBLAS_CORETYPE": "SkylakeX"} if _AVX_512.issubset(flags) else {}
 
 
 @contextlib.contextmanager

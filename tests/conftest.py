@@ -9,9 +9,10 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-# Two workers on two cores: a BLAS or torch that starts a thread per core would make them fight.
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(variable, "1")
+from pacebench.harness import threads
+
+# Before NumPy is imported: tests compute as commands and workers do.
+threads.use_one()
 os.environ.setdefault("MPLBACKEND", "Agg")
 # Runs are written so that they survive a power cut; tests need not wait for a disk each time.
 MEMORY = "/dev/shm"
