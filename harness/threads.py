@@ -1,14 +1,12 @@
-"""How processes compute: with one thread each, and with the same kernels of matrix products.
+"""One thread per process: work is spread over processes, not over threads.
 
 Libraries that each start a thread per core make the processes compete for the cores, and the order
-of a threaded sum is not the same twice. Nor do two kinds of kernels round alike, of which OpenBLAS
-takes those made for the processor, if it knows it.
+of a threaded sum is not the same twice.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 from collections.abc import Iterator
 
@@ -23,9 +21,6 @@ ONE_THREAD = dict.fromkeys(
     "1",
 )
 
-# What SkylakeX, the kernels of our committed results, need of a processor.
-_AVX_512 = {"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"}
-
 
 def available_workers() -> int:
     """Returns the number of cores this process may use."""
@@ -34,7 +29,7 @@ def available_workers() -> int:
 
 def environment() -> dict[str, str]:
     """Returns the environment of a process whose numerical libraries use one thread."""
-    return {**_kernels(), **os.environ, **ONE_THREAD}
+    return {**os.environ, **ONE_THREAD}
 
 
 def use_one() -> None:
@@ -42,19 +37,8 @@ def use_one() -> None:
 
     Must be called before any numerical library is imported.
     """
-    for name, value in (ONE_THREAD | _kernels()).items():
+    for name, value in ONE_THREAD.items():
         os.environ.setdefault(name, value)
-
-
-@functools.cache
-def _kernels(facts: str = "/proc/cpuinfo") -> dict[str, str]:
-    """Returns what makes OpenBLAS take the same kernels on all processors that can run them."""
-    try:
-        with open(facts) as file:
-            flags = next((line.split() for line in file if line.startswith("flags")), [])
-    except OSError:
-        return {}
-    return {"OPENBLAS_CORETYPE": "SkylakeX"} if _AVX_512.issubset(flags) else {}
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pacebench.harness import threads
 
-# Before NumPy is imported: tests compute as commands and workers do.
+# Before NumPy is imported: tests compute with one thread, as commands and workers do.
 threads.use_one()
 os.environ.setdefault("MPLBACKEND", "Agg")
 # Runs are written so that they survive a power cut; tests need not wait for a disk each time.
