@@ -16,7 +16,7 @@ from pacebench.harness.store.runs import record_digest
 from pacebench.harness.store.store import RunStore
 
 ROOT = Path(__file__).parents[2]
-FINISHED = ("field",)
+FINISHED = ("field", "paper")
 
 
 @pytest.fixture(params=FINISHED)
