@@ -106,7 +106,8 @@ def hardware() -> dict[str, Any]:
 
 @functools.cache
 def kernels() -> str:
-    """Returns the kernels that NumPy's and SciPy's BLAS have chosen: no two kinds round alike."""
+    """Returns the kernels that NumPy's and SciPy's BLAS have chosen; others may round otherwise."""
+    import numpy  # noqa: F401 - only what is loaded is found
     from threadpoolctl import threadpool_info
 
     libraries = (found for found in threadpool_info() if found["user_api"] == "blas")
