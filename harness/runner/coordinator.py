@@ -24,7 +24,7 @@ from pacebench.harness.runner.display import Display
 from pacebench.harness.runner.executors import Executor
 from pacebench.harness.runner.interrupt import Interrupt
 from pacebench.harness.runner.leases import Holder, Leases, StaleLease
-from pacebench.harness.runner.packing import Batch, cost
+from pacebench.harness.runner.packing import Batch, Rates
 from pacebench.harness.runner.policy import Action, decide, infrastructure_failures
 from pacebench.harness.store.files import StorageError, make_folder
 from pacebench.harness.store.ledger import now
@@ -44,6 +44,7 @@ class Coordinator:
     """Runs the batches of a study to the end, whatever happens to the workers.
 
     Attributes:
+        rates: What is known of how fast cells train.
         train: The training function, as `module:function`.
         statuses: How each run ended, by id.
         made: Ids of the runs that were made by this runner's own attempts.
@@ -56,6 +57,7 @@ class Coordinator:
     display: Display
     interrupt: Interrupt
     limits: Limits = field(default_factory=Limits)
+    rates: Rates = field(default_factory=Rates)
     train: str = TRAIN
     statuses: dict[str, str] = field(default_factory=dict)
     made: set[str] = field(default_factory=set)
@@ -70,7 +72,6 @@ class Coordinator:
         self._elsewhere: dict[str, PlannedRun] = {}
         self._active: dict[str, Attempt] = {}
         self._attempts: set[str] = set()
-        self._rates: dict[tuple[str, str, str], float] = {}
         self._saved: dict[str, int] = {}
         self._silent: dict[str, float] = {}
         self._next_look = 0.0
@@ -135,7 +136,7 @@ class Coordinator:
         if self._stopping or not self._queue or len(self._active) >= self.executor.slots:
             return
         # Longest first, by what is known by now about the speed of each kind of cell.
-        self._queue.sort(key=lambda batch: cost(batch, self._rate(batch)))
+        self._queue.sort(key=self.rates.cost)
         held, stale = self._leases.split()
         while self._queue and len(self._active) < self.executor.slots:
             if batch := self._free_part(self._queue.pop(), held):
@@ -181,7 +182,7 @@ class Coordinator:
         for run in ours:
             self._tell_failure(run)
         if outcome.ending is Ending.DONE and len(ours) == len(attempt.runs) and not left:
-            self._rates[_kind(attempt.runs)] = outcome.seconds / cost(ours)
+            self.rates.measured(ours, outcome.seconds)
         if outcome.ending is Ending.STORAGE:
             self.problem = outcome.reason
         if left and outcome.ending is Ending.DONE:
@@ -306,12 +307,6 @@ class Coordinator:
         holders = self._leases.live() if live is None else live
         self.display.update(snapshot.take(self.manifest, self.statuses, holders, self._saved))
 
-    def _rate(self, batch: Batch) -> float:
-        known = self._rates.get(_kind(batch))
-        if known is not None:
-            return known
-        return sum(self._rates.values()) / len(self._rates) if self._rates else 1.0
-
 
 def gone(root: Path) -> str:
     """Says that results vanished while a study ran."""
@@ -319,11 +314,6 @@ def gone(root: Path) -> str:
         f"{root}: its manifest or records were deleted or moved away while the study ran; put them "
         "back, or run the same command again to make what was lost."
     )
-
-
-def _kind(runs: Sequence[PlannedRun]) -> tuple[str, str, str]:
-    cell = runs[0].cell
-    return cell.setup, cell.learner.name, cell.curriculum.name
 
 
 def _where(runs: Batch) -> str:

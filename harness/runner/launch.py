@@ -23,7 +23,7 @@ from pacebench.harness.runner.executors import Executor
 from pacebench.harness.runner.interrupt import Interrupt
 from pacebench.harness.runner.leases import MISSED_BEATS, Leases
 from pacebench.harness.runner.local import LocalExecutor, do_aside, kept_workers
-from pacebench.harness.runner.packing import is_batched, pack
+from pacebench.harness.runner.packing import Rates, is_batched, pack
 from pacebench.harness.runner.process import complete
 from pacebench.harness.runner.rehearsal import rehearse
 from pacebench.harness.store.provenance import made_by_other_code
@@ -187,6 +187,7 @@ def make_runs(
             with interrupt.listening():
                 executor = _executor(options, store.root)
                 workers = executor.slots
+                rates = _rates(store, asked.values(), statuses)
                 coordinator = Coordinator(
                     store=store,
                     manifest=manifest,
@@ -194,11 +195,12 @@ def make_runs(
                     display=display,
                     interrupt=interrupt,
                     limits=options.limits,
+                    rates=rates,
                     train=options.train,
                     statuses=statuses,
                     made=made,
                 )
-                batches = pack(missing, workers, options.batched)
+                batches = pack(missing, workers, rates, options.batched)
                 coordinator.accounts.preparing = workers * (time.monotonic() - began)
                 coordinator.run(batches)
             problem, accounts = coordinator.problem, coordinator.accounts
@@ -276,6 +278,18 @@ def _settled(
                 statuses[run_id] = shared.run.status.value
                 display.say(f"run {run_id} was taken over from {shared.study}.")
     return statuses
+
+
+def _rates(store: RunStore, runs: Iterable[PlannedRun], statuses: Mapping[str, str]) -> Rates:
+    """Returns how fast each cell that has a finished run trained."""
+    finished = (run for run in runs if statuses.get(run.run_id) == Status.OK)
+    one_of_each = {run.cell.digest: run for run in finished}.values()
+    found = ((run, store.read(run.run_id, files=False)) for run in one_of_each)
+    return Rates(
+        (run, sum(stored.record["timings"].values()) / run.cell.budget)
+        for run, stored in found
+        if stored
+    )
 
 
 def _wants_retry(run: StoredRun, options: RunOptions) -> bool:

@@ -19,9 +19,33 @@ LARGEST = 32
 Batch = list[PlannedRun]
 
 
-def cost(batch: Batch, rate: float = 1.0) -> float:
-    """Returns how long a batch takes, in seconds where `rate` is seconds per environment step."""
-    return rate * batch[0].cell.budget * (FIXED + len(batch))
+class Rates:
+    """What is known of how fast kinds of cells train: they differ by a factor of ten.
+
+    Args:
+        seconds: Seconds per environment step, by a run of the kind.
+    """
+
+    def __init__(self, seconds: Iterable[tuple[PlannedRun, float]] = ()) -> None:
+        self._seconds = {_kind(run): rate for run, rate in seconds}
+
+    def measured(self, batch: Batch, seconds: float) -> None:
+        """Takes note of how long a batch took."""
+        self._seconds[_kind(batch[0])] = seconds / _steps(batch)
+
+    def cost(self, batch: Batch) -> float:
+        """Returns how long a batch takes; kinds that are not known are taken for average ones."""
+        known = self._seconds.values()
+        average = sum(known) / len(known) if known else 1.0
+        return self._seconds.get(_kind(batch[0]), average) * _steps(batch)
+
+
+def _kind(run: PlannedRun) -> tuple[str, str, str]:
+    return run.cell.setup, run.cell.learner.name, run.cell.curriculum.name
+
+
+def _steps(batch: Batch) -> float:
+    return batch[0].cell.budget * (FIXED + len(batch))
 
 
 def is_batched(cell: Cell) -> bool:
@@ -34,6 +58,7 @@ def is_batched(cell: Cell) -> bool:
 def pack(
     runs: Iterable[PlannedRun],
     workers: int,
+    rates: Rates,
     batched: Callable[[Cell], bool] = is_batched,
 ) -> list[Batch]:
     """Splits every cell's runs into batches so that `workers` processes finish together early.
@@ -54,13 +79,13 @@ def pack(
             for cell, many in zip(cells, together, strict=True)
             for part in _split(cell, size if many else 1)
         ]
-        end = _makespan([cost(batch) for batch in batches], workers)
+        end = _makespan([rates.cost(batch) for batch in batches], workers)
         if best is None or end < best[0] * (1 - 1e-9):
             best = (end, batches)
         if not any(together):
             break
     assert best is not None
-    return sorted(best[1], key=cost, reverse=True)
+    return sorted(best[1], key=rates.cost, reverse=True)
 
 
 def _split(runs: Batch, size: int) -> list[Batch]:

@@ -53,12 +53,18 @@ def verdicts(study: str) -> list[str]:
     return [verdict(row, several=several) for row in found]
 
 
-def test_every_weighted_verdict_is_told() -> None:
-    field = [line for line in section("The field's").splitlines() if line.startswith("| `")]
-    assert field == verdicts("field")
-    claims = section("Does SPGL beat training on the target") + section("Does it match SPDL")
-    told = [line for line in claims.splitlines() if line.startswith("| `")]
-    assert sorted(told) == sorted(verdicts("paper"))
+@pytest.mark.parametrize(
+    ("study", "titles"),
+    [
+        ("paper", ("Does SPGL beat training on the target", "Does it match SPDL")),
+        ("rule", ("Which part of it helps",)),
+        ("field", ("The field's",)),
+    ],
+)
+def test_every_weighted_verdict_is_told(study: str, titles: tuple[str, ...]) -> None:
+    text = "".join(section(title) for title in titles)
+    told = [line for line in text.splitlines() if line.startswith("| `")]
+    assert sorted(told) == sorted(verdicts(study))
 
 
 def test_the_first_evidence_is_that_of_the_tables() -> None:

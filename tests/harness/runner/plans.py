@@ -54,6 +54,17 @@ def plan_cell(
     return [PlannedRun(label=label, cell=cell, seed=RunSeed(root=0, index=i)) for i in range(seeds)]
 
 
+def of_kinds(*seeds: int) -> list[list[PlannedRun]]:
+    """Returns cells that differ in their curriculum, and so may differ in speed."""
+    found = []
+    for i, count in enumerate(seeds):
+        runs = plan_cell(f"c{i}", seeds=count)
+        other = runs[0].cell.curriculum.model_copy(update={"name": f"walk-{i}"})
+        cell = runs[0].cell.model_copy(update={"curriculum": other})
+        found.append([run.model_copy(update={"cell": cell}) for run in runs])
+    return found
+
+
 def digests(root: Path) -> dict[str, str]:
     """Returns the hash of every run's record, timings aside."""
     found = {}

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from pacebench.harness.records import Status
 from pacebench.harness.runner.attempt import Ending
-from pacebench.harness.runner.packing import LARGEST, _makespan, cost, pack
+from pacebench.harness.runner.packing import LARGEST, Rates, _makespan, pack
 from pacebench.harness.runner.policy import RETRIES, Action, decide, infrastructure_failures
-from tests.harness.runner.plans import plan_cell
+from tests.harness.runner.plans import of_kinds, plan_cell
 
 
 @given(
@@ -23,17 +23,17 @@ def test_every_seed_is_in_exactly_one_batch(cells, workers, batched):
         plan_cell(f"c{i}", seeds=seeds, points=points, x=i)
         for i, (seeds, points) in enumerate(cells)
     ]
-    batches = pack([*chain(*planned)], workers, lambda _: batched)
+    batches = pack([*chain(*planned)], workers, Rates(), lambda _: batched)
     for cell in planned:
         packed = [run for batch in batches for run in batch if run.label == cell[0].label]
         assert sorted(run.seed.index for run in packed) == [run.seed.index for run in cell]
-    costs = [cost(batch) for batch in batches]
+    costs = [Rates().cost(batch) for batch in batches]
     assert costs == sorted(costs, reverse=True), "longest first"
     assert max(len(batch) for batch in batches) <= (LARGEST if batched else 1)
 
 
 def sizes(cells, workers, batched=True):
-    return [len(batch) for batch in pack([*chain(*cells)], workers, lambda _: batched)]
+    return [len(batch) for batch in pack([*chain(*cells)], workers, Rates(), lambda _: batched)]
 
 
 def test_one_cell_is_spread_over_all_workers():
@@ -52,9 +52,27 @@ def test_cells_that_fill_the_workers_stay_whole():
 def test_no_worker_idles_for_long_at_the_end():
     # Three cells on two workers: whole cells would leave one worker idle for a third of the time.
     cells = [plan_cell(f"c{i}", seeds=10, x=i) for i in range(3)]
-    batches = pack([*chain(*cells)], 2, lambda _: True)
-    costs = [cost(batch) for batch in batches]
+    batches = pack([*chain(*cells)], 2, Rates(), lambda _: True)
+    costs = [Rates().cost(batch) for batch in batches]
     assert sum(costs) / (2 * _makespan(costs, 2)) > 0.95
+
+
+def test_slow_cells_begin_first_and_end_together():
+    # One is ten times as slow as the others: taken for equal, it would be begun last, or be whole.
+    cells = of_kinds(10, 10, 10, 10)
+    rates = Rates((cell[0], 10.0 if cell is cells[2] else 1.0) for cell in cells)
+    batches = pack([*chain(*cells)], 2, rates, lambda _: True)
+    assert {batch[0].label for batch in batches[:2]} == {"c2"}
+    costs = [rates.cost(batch) for batch in batches]
+    assert sum(costs) / (2 * _makespan(costs, 2)) > 0.95
+
+
+def test_cells_of_unknown_speed_are_taken_for_average_ones():
+    slow, fast, new = of_kinds(1, 1, 1)
+    rates = Rates([(slow[0], 3.0)])
+    rates.measured(fast, rates.cost(slow) / 3.0)
+    assert rates.cost(new) == pytest.approx(2.0 * rates.cost(fast))
+    assert rates.cost(slow) == pytest.approx(3.0 * rates.cost(fast))
 
 
 def test_a_learner_without_batches_gets_single_seeds():

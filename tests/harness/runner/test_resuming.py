@@ -14,7 +14,7 @@ import pytest
 from pacebench.harness.store.load import load_results
 from pacebench.harness.store.store import RunStore
 from tests.harness.runner.drive import start
-from tests.harness.runner.plans import digests, plan_cell, run_id_of, starts, statuses
+from tests.harness.runner.plans import digests, of_kinds, plan_cell, run_id_of, starts, statuses
 
 pytestmark = pytest.mark.slow
 
@@ -49,6 +49,15 @@ def test_a_finished_study_is_left_alone_and_a_grown_one_runs_what_is_new(launch)
     assert set(begun(store).values()) == {1}
     runs = load_results(store.root).runs
     assert Counter(runs["current"]) == {True: 4, False: 2}, "the old label stays listed"
+
+
+def test_a_grown_study_begins_with_what_took_long_before(launch):
+    _, store, _ = launch(*of_kinds(1, 1, 1))
+    records = [store.read(run_id).record for run_id in store.files.run_ids()]
+    took = {r["run"]["cell"]["curriculum"]["name"]: sum(r["timings"].values()) for r in records}
+    _, store, _ = launch(*of_kinds(2, 2, 2))
+    begun = [f"walk-{e['label'][1:]}" for e in store.ledger.read() if e["event"] == "start"]
+    assert begun[3] == max(took, key=took.__getitem__)
 
 
 def test_two_labels_of_one_cell_share_their_runs(launch):
