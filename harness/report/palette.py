@@ -11,6 +11,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import cycle
 
 from pacebench.harness.study.models import Study
 
@@ -35,7 +36,9 @@ _COLOURS = {
     "procurl": "#c2185b",
     "goal-gan": "#5f7d95",
 }
-# For curricula of other packages.
+# Shades of one colour that can be told apart.
+_SHADES = 3
+# For curricula of other packages, and for one that is there more often than it has shades.
 _SPARE = ("#44aa99", "#cc6677", "#6699cc", "#997700", "#994455", "#4477aa", "#66884f")
 
 LIGHT_PAGE, DARK_PAGE = "#ffffff", "#14171c"
@@ -69,10 +72,14 @@ def looks(entries: Sequence[tuple[str, str]]) -> dict[str, Style]:
     """Returns the look of each label, given with its registered name."""
     seen: Counter[str] = Counter()
     colours = _colours(name for _, name in entries)
+    taken = {colours[name] for _, name in entries}
+    spare = cycle([c for c in _SPARE if c not in taken] or _SPARE)
     found: dict[str, Style] = {}
     for i, (label, name) in enumerate(entries):
         colour, repeat = colours[name], seen[name]
         seen[name] += 1
+        if repeat >= _SHADES:
+            colour, repeat = next(spare), 0
         found[label] = Style(
             index=i,
             label=label,

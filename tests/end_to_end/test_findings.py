@@ -94,6 +94,13 @@ def test_the_published_tables_stand_beside_ours() -> None:
     assert [line for line in text.splitlines() if line.startswith("| `")] == expected
 
 
+def test_levels_are_those_of_the_table() -> None:
+    text = section("The paper's tables beside ours")
+    levels = [line for line in text.splitlines() if line.startswith("- **Levels differ")]
+    for row in rows("level", "results-point-mass-2"):
+        assert f"{100 * float(row['success']):.0f} %" in levels[0], row["method"]
+
+
 def beside(published: dict[str, str], ours: dict[str, str]) -> str:
     """A row of a published table, and ours."""
     theirs = [

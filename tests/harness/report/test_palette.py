@@ -48,6 +48,13 @@ def test_the_same_curriculum_with_other_options_gets_a_shade_that_can_be_told_ap
     assert found[0].colour == looks(name)[0].colour
 
 
+def test_many_of_one_curriculum_differ_in_more_than_shade() -> None:
+    methods = tuple(Method("spgl", 0, 0, label=f"ε {i}") for i in range(8))
+    found = list(styles(synthetic.study((*methods, Method("mine", 0, 0)))).values())
+    assert len({style.colour for style in found}) == 9
+    assert all(_luminance(style.colour) > 0.01 for style in found), "none is black"
+
+
 def test_curricula_from_elsewhere_differ_from_each_other() -> None:
     found = looks(*(f"mine-{i}" for i in range(7)))
     assert len({style.colour for style in found}) == 7
