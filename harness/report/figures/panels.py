@@ -56,6 +56,7 @@ class Panel:
     ellipses: Sequence[Ellipse] = ()  # distributions
     note: str = ""  # what stands beside the title
     axes: tuple[Axis, Axis] | None = None  # its own axes, where they are not those of all panels
+    rules: Sequence[tuple[float, str]] = ()  # horizontal lines of its own, each with its word
 
     @property
     def means(self) -> list[Line]:
@@ -136,7 +137,7 @@ class PanelPlot(Figure):
             f'<rect class="frame" x="{LEFT}" y="{TOP}" width="{right - LEFT}" '
             f'height="{floor - TOP}"/>'
         )
-        for value, word in self.rules:
+        for value, word in (*self.rules, *panel.rules):
             at = _up(y.place(value))
             # Below the line, unless that is below the frame.
             under = float(at) + (9 if float(at) < floor - 12 else -3)

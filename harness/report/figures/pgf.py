@@ -102,7 +102,7 @@ def _inside(plot: PanelPlot, panel: Panel, x: Axis, y: Axis) -> Iterable[str]:
     others = (line for each in plot.panels for line in each.means) if plot.compared else ()
     for line in others:
         yield f"\\addplot[black!25] coordinates {{{_points(line, y)}}};"
-    for value, _ in plot.rules:
+    for value, _ in (*plot.rules, *panel.rules):
         ends = f"({x.low:g},{value:g}) ({x.high:g},{value:g})"
         yield f"\\addplot[densely dashed,gray] coordinates {{{ends}}};"
     for ellipse in panel.ellipses:

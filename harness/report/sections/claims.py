@@ -134,11 +134,10 @@ def wealth(data: ReportData) -> doc.Section | None:
             *_pair(data, item),
             found[id(item)],
             note=f"{titles[item.question.scope, item.question.estimand]}: {item.verdict}",
+            rules=[(line, f"2/α = {line:.3g}")],
         )
-        for item in items
+        for item, line in zip(items, needed, strict=True)
     ]
-    shares = dict.fromkeys(f"2/α = {value:.3g}" for value in needed)
-    rules = list(zip(dict.fromkeys(needed), shares, strict=True))
     plot = PanelPlot(
         "wealth",
         "Wealth of each comparison over its seeds",
@@ -147,7 +146,6 @@ def wealth(data: ReportData) -> doc.Section | None:
         Axis.over([0, most], "seeds", limits=(0.0, float(most)), count=3),
         y,
         panels,
-        rules=rules if len(rules) < 4 else (),
     )
     figures = doc.Figures([data.figure(plot)])
     return doc.Section("wealth", "How the evidence grew", [figures])

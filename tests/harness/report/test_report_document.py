@@ -483,6 +483,23 @@ def test_astronomical_wealth_is_drawn_over_powers_of_ten(golden_view: ReportData
     assert figure.y.place(math.exp(700)) < 1
 
 
+def test_wealth_is_shown_with_the_line_that_decides_its_own_comparison(
+    golden_view: ReportData,
+) -> None:
+    view = replace(golden_view)
+    shares = [0.05 / (k + 1) for k in range(len(view.family))]
+    vars(view)["family"] = [
+        replace(item, question=replace(item.question, alpha=alpha))
+        for item, alpha in zip(view.family, shares, strict=True)
+    ]
+    section = claims.wealth(view)
+    assert section is not None
+    (figure,) = section.blocks[0].figures  # type: ignore[union-attr]
+    assert len(shares) > 1
+    lines = re.findall(r"2/α = ([^<]+)<", figure.svg)
+    assert lines == [f"{2 / alpha:.3g}" for alpha in shares]
+
+
 def test_a_killed_report_leaves_nothing_behind_for_long(tmp_path: Path) -> None:
     view = make_view(setups=ONE, seeds=3)
     dead = subprocess.Popen([sys.executable, "-c", ""])
