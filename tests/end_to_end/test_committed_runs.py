@@ -16,7 +16,7 @@ from pacebench.harness.store.runs import record_digest
 from pacebench.harness.store.store import RunStore
 
 ROOT = Path(__file__).parents[2]
-FINISHED = ("field", "paper")
+FINISHED = ("field", "paper", "rule")
 
 
 @pytest.fixture(params=FINISHED)
