@@ -45,11 +45,15 @@ def pack(
     study: StudyOrResults,
     results: ResultsFolder = RESULTS,
     out: Path | None = Option(None, help="Write a copy there and leave the folder as it is."),
-    light: bool = Option(False, "--light", help="Leave out what no table or figure needs."),
+    light: bool = Option(False, "--light", help="Leave out what no statistic needs."),
+    beside: list[str] = Option(
+        [], help="A study next to this one, to which runs that it has, too, are left; repeatable."
+    ),
 ) -> None:
     """Pack the plan, ledger and runs of a study into one file.
 
-    `run`, `status` and `report` read a packed study as it is.
+    `run`, `status` and `report` read a packed study as it is. With `--beside` they need the other
+    study in the same results folder.
 
     Example: [bold]pacebench pack studies/quick.yaml[/bold]
     """
@@ -59,7 +63,7 @@ def pack(
     root = Chosen(study).results(results)
     if Leases(root).live():
         raise UserError(f"{root}: is being run; pack it when it has ended.")
-    path = pack_study(root, out, light=light)
+    path = pack_study(root, out, light=light, beside=beside)
     typer.echo(f"{path}: {path.stat().st_size / 2**20:.1f} MiB")
 
 

@@ -79,7 +79,8 @@ def _clauses(study: Study, decided: Sequence[ComparisonResult]) -> list[str]:
     """Returns who is what against whom, those of one sort together."""
     groups: dict[tuple[Verdict, str, tuple[str, str], bool], list[str]] = {}
     several = len({item.question.estimand for item in decided}) > 1
-    for item in decided:
+    # Who is better comes first: only so many clauses are read.
+    for item in sorted(decided, key=lambda c: c.verdict not in (Verdict.BETTER, Verdict.WORSE)):
         q = item.question
         fixed_second = q.b == study.control
         kept, listed = (q.b, q.a) if fixed_second else (q.a, q.b)

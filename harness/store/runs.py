@@ -58,8 +58,8 @@ EXECUTION_FILES = ("timings.parquet",)
 UPDATE_FILES = ("updates.parquet", "timings.parquet")
 _CHECKSUM = re.compile("[0-9a-f]{64}")
 # Large, and no statistic needs them: a study may be passed on without.
-DISPENSABLE_FILES = (POLICY, DIAGNOSTICS)
-# Seeds of a cell whose diagnostics a report shows: medians of more say the same.
+DISPENSABLE_FILES = (POLICY, DIAGNOSTICS, *EXECUTION_FILES)
+# Seeds of a cell whose diagnostics and times a report shows: those of more say the same.
 DIAGNOSED = 20
 
 

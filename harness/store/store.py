@@ -239,16 +239,14 @@ class RunStore:
 
     def _make_loose(self, run_id: str) -> None:
         """Takes a run out of the archive, so that its files can be moved."""
-        prefix = f"runs/{run_id}/"
-        packed = [name for name in self.files.packed if name.startswith(prefix)]
-        loose = {}
+        packed, loose = self.files.names_of(run_id), {}
         for name in packed:
             # What cannot be read is damaged, which is why the run is to go.
             with contextlib.suppress(OSError, BadFileError):
-                loose[name.removeprefix(prefix)] = self.files.read(name)
+                loose[name.rpartition("/")[2]] = self.files.read(name)
         if packed:
             write_together(make_folder(self.folder(run_id)), loose)
-            self.files.drop(packed)
+            self.files.drop(run_id)
 
     @functools.cached_property
     def _neighbours(self) -> list[RunStore]:

@@ -2,6 +2,7 @@
 
 A packed study is one file to send and to keep under version control. It is read as it is; what is
 written later stands loose beside it, and where a file exists in both forms the loose one counts.
+Runs that a study in the same results folder has, too, may be left to that one, and are read there.
 """
 
 from __future__ import annotations
@@ -9,14 +10,17 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import json
 import os
 import re
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, BinaryIO
+from typing import IO, Annotated, BinaryIO
+
+from pydantic import StringConstraints, TypeAdapter, ValidationError
 
 from pacebench.harness.errors import UserError
 from pacebench.harness.store.files import write_atomic
@@ -37,11 +41,26 @@ LEDGER = "ledger.jsonl"
 FOLDERS = ("runs", "quarantine", "leases", "attempts")
 # Of all files of an archive together; more than any study has, and less than would fill a disk.
 _LARGEST = 64 * 2**30
+# The runs of an archive that are left to other studies, by their names.
+ELSEWHERE = "elsewhere.json"
+_RUN_FILES = (
+    RECORD,
+    "evaluations.parquet",
+    "updates.parquet",
+    "timings.parquet",
+    "diagnostics.parquet",
+    "policy.safetensors",
+    "log.txt",
+)
 # What `pack` writes, and so all that an archive of ours may hold.
 _PACKED = re.compile(
-    r"(manifest\.json|plan\.json|ledger\.jsonl|runs/[0-9a-f]{1,64}/"
-    r"(run\.json|(evaluations|updates|timings|diagnostics)\.parquet|policy\.safetensors|log\.txt))"
+    rf"(manifest\.json|plan\.json|ledger\.jsonl|{re.escape(ELSEWHERE)}|"
+    rf"runs/[0-9a-f]{{1,64}}/({'|'.join(map(re.escape, _RUN_FILES))}))"
 )
+_Left = dict[
+    Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")],
+    list[Annotated[str, StringConstraints(pattern="^[0-9a-f]{1,64}$")]],
+]
 # How long the name and the rest of the head before each packed file are.
 _LENGTHS = struct.Struct("<26xHH")
 # What the standard library raises on a damaged archive.
@@ -68,12 +87,15 @@ class StudyFiles:
 
     Args:
         root: The results folder `results/<study>`, or a packed study.
+        follow: Whether to look for runs that are left to other studies.
 
     Raises:
-        UserError: The archive is not one of ours, or the folder leads elsewhere.
+        UserError: The archive is not one of ours, runs are left to a study that has not got them,
+            or the folder leads elsewhere.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, follow: bool = True) -> None:
+        self._follow = follow
         self.root = root
         alone = root.suffix == ".zip" and root.is_file()
         self.folder = root.with_suffix("") if alone else root
@@ -90,6 +112,7 @@ class StudyFiles:
     def reopen(self) -> None:
         """Looks at the archive again, after it was replaced."""
         self._zip, self.packed = None, frozenset()
+        self._keepers: dict[str, StudyFiles] = {}  # by run
         try:
             check_file(self.archive)
             self._zip = zipfile.ZipFile(self.archive)
@@ -111,6 +134,27 @@ class StudyFiles:
                 "name twice, or more than fits anywhere."
             )
         self.packed = frozenset(names)
+        if ELSEWHERE in self.packed and self._follow:
+            self._find_keepers()
+
+    def _find_keepers(self) -> None:
+        try:
+            left = TypeAdapter(_Left).validate_json(self.read_packed(ELSEWHERE))
+        except (ValidationError, BadFileError):
+            raise UserError(f"{self.archive}: is damaged; its {ELSEWHERE} names no runs.") from None
+        folder = self.archive.parent if self.archive.name == ARCHIVE else self.folder
+        for study, run_ids in left.items():
+            keeper = StudyFiles(folder.parent / study, follow=False)
+            if lacking := set(run_ids) - keeper.run_ids():
+                raise UserError(
+                    f"{self.archive}: {len(lacking)} of its runs are left to the study '{study}', "
+                    f"and {keeper.folder} has not got them; restore that study there."
+                )
+            self._keepers |= dict.fromkeys(run_ids, keeper)
+
+    def keeper(self, name: str) -> StudyFiles | None:
+        """Returns the files of the study to which the run of a file is left, if it is."""
+        return self._keepers.get(name.split("/")[1]) if self._keepers and "/" in name else None
 
     def read(self, name: str) -> bytes:
         """Returns the content of a file.
@@ -127,9 +171,11 @@ class StudyFiles:
             with contextlib.suppress(FileNotFoundError):
                 # pathlib would take longer than the reading does, ten thousand times.
                 return read_file(f"{self.folder}/{name}")
-        if name not in self.packed:
-            raise FileNotFoundError(name)
-        return self.read_packed(name)
+        if name in self.packed:
+            return self.read_packed(name)
+        if keeper := self.keeper(name):
+            return keeper.read(name)
+        raise FileNotFoundError(name)
 
     def read_packed(self, name: str) -> bytes:
         """Returns the packed content of a file, whether or not a loose one stands before it."""
@@ -166,18 +212,34 @@ class StudyFiles:
 
     def exists(self, name: str) -> bool:
         """Says whether there is such a file, readable or not."""
-        return name in self.packed or os.path.lexists(f"{self.folder}/{name}")
+        if name in self.packed or os.path.lexists(f"{self.folder}/{name}"):
+            return True
+        keeper = self.keeper(name)
+        return keeper is not None and keeper.exists(name)
 
     def run_ids(self) -> set[str]:
         """Returns the ids of the runs that have a record, which is not verified."""
         loose = {path.parent.name for path in self.folder.glob(f"runs/*/{RECORD}")}
-        return loose | {name.split("/")[1] for name in self.packed if name.endswith(f"/{RECORD}")}
+        packed = {name.split("/")[1] for name in self.packed if name.endswith(f"/{RECORD}")}
+        return loose | packed | self._keepers.keys()
 
-    def drop(self, names: Iterable[str]) -> None:
-        """Takes files out of the archive."""
-        gone = set(names) & self.packed
+    def names_of(self, run_id: str) -> list[str]:
+        """Returns the names of the packed files of a run, be they here or where it is left."""
+        names = [f"runs/{run_id}/{name}" for name in _RUN_FILES]
+        keeper = self._keepers.get(run_id)
+        return [n for n in names if n in self.packed or (keeper and keeper.exists(n))]
+
+    def drop(self, run_id: str) -> None:
+        """Takes a run out of the archive."""
+        gone = {name for name in self.packed if name.startswith(f"runs/{run_id}/")}
+        if run_id in self._keepers:
+            gone.add(ELSEWHERE)
         if gone:
             rest = {name: self.read_packed(name) for name in self.packed - gone}
+            if ELSEWHERE in gone:
+                rest |= elsewhere(
+                    {i: k.folder.name for i, k in self._keepers.items() if i != run_id}
+                )
             write_archive(self.archive, rest)
             self.reopen()
 
@@ -207,6 +269,8 @@ class RunFiles:
         if self._loose:
             with contextlib.suppress(OSError):
                 return _stamp(os.lstat(f"{self._files.folder}/{name}"))
+        if keeper := self._files.keeper(name):
+            return RunFiles(keeper, self._prefix.split("/")[1]).stamp(name.split("/")[2])
         return self._files._stamp if name in self._files.packed else []
 
 
@@ -231,6 +295,14 @@ def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
         raise zipfile.BadZipFile(f"{info.filename} is not what was packed")
     return data
+
+
+def elsewhere(keepers: Mapping[str, str]) -> dict[str, bytes]:
+    """Returns the file that says which runs are left to which study, if any are."""
+    left: dict[str, list[str]] = {}
+    for run_id, study in sorted(keepers.items()):
+        left.setdefault(study, []).append(run_id)
+    return {ELSEWHERE: json.dumps(left, indent=1).encode() + b"\n"} if left else {}
 
 
 def write_archive(path: Path, contents: Mapping[str, bytes]) -> None:

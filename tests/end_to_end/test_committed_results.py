@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from pacebench.harness import report
+from tests.end_to_end.committed import RESULTS, ROOT, copied
 
-ROOT = Path(__file__).parents[2]
-RESULTS = ROOT / "results"
 # Studies that a later one asks again: their reports are made again by `make validate` alone.
 SUPERSEDED = {"field.only-point-mass-2d-point-mass-2.224e8f", "point-mass"}
 
@@ -41,13 +40,12 @@ def test_a_report_from_the_committed_files_has_the_committed_tables(
     folder: Path, tmp_path: Path
 ) -> None:
     # A copy: a report is noted in the ledger of its results. Reports look beside them for tuning.
-    copy = tmp_path / "results"
-    shutil.copytree(folder, copy / folder.name, ignore=shutil.ignore_patterns("report"))
+    copy = copied(folder.name, tmp_path)
     for record in RESULTS.glob("*/tuning/record.json"):
-        there = copy / record.relative_to(RESULTS)
+        there = tmp_path / record.relative_to(RESULTS)
         there.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(record, there)
-    made = report(copy / folder.name)
+    made = report(copy)
     kept = folder / "report" / "tables"
     names = sorted(path.name for path in kept.glob("*.csv"))
     assert names == sorted(path.name for path in (made.folder / "tables").glob("*.csv"))

@@ -160,6 +160,14 @@ def test_one_verdict_of_one_sort_is_one_clause() -> None:
     )
 
 
+def test_who_is_better_is_told_before_who_is_alike() -> None:
+    view = make_view(setups=ONE, seeds=12, comparisons=[["spgl", "default"], ["spgl", "spdl"]])
+    verdicts = (Verdict.EQUIVALENT, Verdict.BETTER)
+    decided = [replace(i, verdict=v) for i, v in zip(view.family, verdicts, strict=True)]
+    said = answer(view.study, decided, exploratory=False)
+    assert said.index("better than spdl") < said.index("equivalent to default")
+
+
 def test_a_method_shows_the_distances_that_it_has() -> None:
     plan, frames = synthetic.study(setups=ONE, seeds=3), synthetic.frames(setups=ONE, seeds=3)
     spdl, spgl = (frames.updates["label"] == name for name in ("spdl", "spgl"))

@@ -16,7 +16,8 @@ from pacebench.harness.store.load import load_results
 from pacebench.harness.store.pack import pack, unpack
 from pacebench.harness.store.runs import DIAGNOSED, BadRunError
 from pacebench.harness.store.store import RunStore
-from pacebench.harness.store.study_files import ARCHIVE, StudyFiles, write_archive
+from pacebench.harness.store.study_files import ARCHIVE, ELSEWHERE, StudyFiles, write_archive
+from pacebench.harness.store.tables import TIMING_COLUMNS
 from tests.harness.runner.plans import launch_at, plan_cell
 from tests.harness.store.samples import sample_result
 
@@ -63,7 +64,7 @@ def test_equal_studies_give_equal_archives(root: Path) -> None:
     assert (root / ARCHIVE).read_bytes() == first
 
 
-def test_packed_lightly_a_study_has_what_tables_and_figures_need(tmp_path: Path) -> None:
+def test_packed_lightly_a_study_has_what_statistics_need(tmp_path: Path) -> None:
     store, runs = RunStore(tmp_path / "walks"), plan_cell("a", seeds=DIAGNOSED + 2)
     told = {name: [1] for name in DIAGNOSTIC_COLUMNS}
     store.extend_manifest("walks", {"name": "walks"}, runs)
@@ -73,10 +74,92 @@ def test_packed_lightly_a_study_has_what_tables_and_figures_need(tmp_path: Path)
     sent = pack(store.root, tmp_path / "light.zip", light=True)
     light, found = RunStore(sent), load_results(sent)
     assert not found.problems
-    assert found.updates.equals(frames.updates)
+    clocks = [name for name in TIMING_COLUMNS if name in frames.updates]
+    assert found.updates.drop(columns=clocks).equals(frames.updates.drop(columns=clocks))
+    timed = found.updates.groupby("seed")["seconds"].apply(lambda column: column.notna().all())
+    assert timed.tolist() == [True] * DIAGNOSED + [False] * 2
     told = [light.diagnostics(run.run_id) is not None for run in runs]
     assert told == [True] * DIAGNOSED + [False] * 2
     assert [light.policy(run.run_id) for run in runs] == [{}] * len(runs)
+
+
+@pytest.fixture
+def lent(root: Path) -> Path:
+    """A study of two runs more than `root`, packed beside it."""
+    cells = [plan_cell("a"), plan_cell("b", x=1), plan_cell("c", seeds=2, x=2)]
+    store = RunStore(root.parent / "longer")
+    store.extend_manifest("longer", {"name": "longer"}, [*chain(*cells)])
+    for run in chain(*cells):
+        store.write(run, sample_result(run), {"attempts": 1})
+    pack(store.root, beside=["walks"])
+    return store.root
+
+
+def test_runs_are_left_to_the_study_that_has_them_too(lent: Path, root: Path) -> None:
+    assert set(_bytes(lent)) == {ARCHIVE}
+    own = {name.split("/")[1] for name in StudyFiles(lent).packed if name.startswith("runs/")}
+    assert len(own) == 2
+    for form in (lambda: None, lambda: pack(root)):  # the other study loose, then packed
+        form()
+        found = load_results(lent)
+        assert len(found.runs) == 8
+        assert (found.runs["status"] == "ok").all()
+        assert found.evaluations["run_id"].nunique() == 8
+    whole = unpack(pack(lent, root.parent / "mail.zip"), root.parent / "there")
+    assert len(RunStore(whole).files.run_ids()) == 8
+    unpack(lent, root.parent)
+    assert {k: v for k, v in _bytes(lent).items() if "runs" in k} == {
+        k: v for k, v in _bytes(whole).items() if "runs" in k
+    }
+
+
+def test_two_studies_do_not_leave_the_same_runs_to_each_other(lent: Path, root: Path) -> None:
+    with pytest.raises(UserError, match="has no run of this study"):
+        pack(root, beside=["longer"])
+    assert len(load_results(root).runs) == 6
+
+
+def test_without_the_other_study_one_is_told_to_restore_it(lent: Path, root: Path) -> None:
+    root.rename(root.parent / "gone")
+    with pytest.raises(UserError, match=r"6 of its runs are left to the study 'walks'.*restore"):
+        RunStore(lent)
+
+
+def test_runs_that_differ_are_not_left_to_another_study(lent: Path, root: Path) -> None:
+    store = RunStore(lent)
+    run_id = next(iter(RunStore(root).files.run_ids()))
+    unpack(lent, root.parent)
+    (run,) = (run for run in plan_cell("a") + plan_cell("b", x=1) if run.run_id == run_id)
+    store.write(run, replace(sample_result(run), env_steps=1), {"attempts": 1})
+    pack(lent, beside=["walks"])
+    assert f"runs/{run_id}/run.json" in StudyFiles(lent).packed
+    with pytest.raises(UserError, match="has no run of this study"):
+        pack(lent, beside=["nothing"])
+    with pytest.raises(UserError, match="not the name of another study"):
+        pack(lent, beside=["longer"])
+    with pytest.raises(UserError, match="--beside walks"):
+        pack(lent, root.parent / "copy.zip", beside=["walks"])
+
+
+def test_a_run_left_elsewhere_is_set_aside_here_alone(lent: Path, root: Path) -> None:
+    run_id = next(iter(RunStore(root).files.run_ids()))
+    good = (root / "runs" / run_id / "updates.parquet").read_bytes()
+    (root / "runs" / run_id / "updates.parquet").write_bytes(b"torn")
+    store = RunStore(lent)
+    assert store.set_aside(run_id, "torn") is not None
+    assert run_id not in store.files.run_ids()
+    assert len(store.files.run_ids()) == 7
+    (root / "runs" / run_id / "updates.parquet").write_bytes(good)
+    assert RunStore(lent).share(run_id) is not None  # as `run` does
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"../x": []}', '{"walks": ["../x"]}'])
+def test_a_list_of_runs_elsewhere_that_is_none_is_refused(lent: Path, text: str) -> None:
+    files = StudyFiles(lent)
+    contents = {name: files.read_packed(name) for name in files.packed}
+    write_archive(lent / ARCHIVE, {**contents, ELSEWHERE: text.encode()})
+    with pytest.raises(UserError, match="is damaged"):
+        StudyFiles(lent)
 
 
 def test_an_archive_from_elsewhere_is_read_and_unpacked(root: Path, tmp_path: Path) -> None:
