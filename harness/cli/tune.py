@@ -128,7 +128,7 @@ def _choices(record: TuningRecord) -> Table:
             Text(search.method),
             search.setup,
             str(search.replicate + 1),
-            point,
+            point or "the study's own",
             f"{search.gain:+.3f}",
             f"{search.optimism:+.3f}",
             flags,

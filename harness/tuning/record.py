@@ -77,8 +77,10 @@ class SearchRecord(Frozen):
             variance it explains; empty where there are too few trials to say.
         candidates: The best configurations on fresh seeds, best of the search first, and the
             study's own configuration last.
+        chosen: Number of the trial that was chosen; None for the study's own configuration.
+        point: Where the choice lies in the space; empty for the study's own configuration.
         own: The place of the study's own configuration, as far as it has one there.
-        boundary: Parameters of it that lie within 5 % of an end of their range.
+        boundary: Parameters of the choice that lie within 5 % of an end of their range.
     """
 
     method: str
@@ -90,7 +92,7 @@ class SearchRecord(Frozen):
     trials: tuple[TrialRecord, ...]
     importance: dict[str, float] = Field(default_factory=dict)
     candidates: tuple[Candidate, ...]
-    chosen: int
+    chosen: int | None
     point: dict[str, Any]
     own: dict[str, float]
     boundary: tuple[str, ...]

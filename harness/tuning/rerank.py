@@ -43,8 +43,9 @@ def conclude(search: Search, study: OptunaStudy, options: RunOptions) -> SearchR
         candidates = _run_again(search, tried, best, options)
         found = [candidate.model_dump(mode="json") for candidate in candidates]
         study.set_user_attr("candidates", {"trials": len(tried), "found": found})
-    scores = [candidate.mean for candidate in candidates[:-1]]
-    chosen = best[scores.index(max(scores))]
+    # The study's own configuration is among them: tuning may find nothing better.
+    number = max(candidates, key=lambda candidate: candidate.mean).trial
+    point = next((trial.point for trial in best if trial.number == number), {})
     return SearchRecord(
         method=search.entry.shown,
         curriculum=search.entry.name,
@@ -55,10 +56,10 @@ def conclude(search: Search, study: OptunaStudy, options: RunOptions) -> SearchR
         trials=tuple(trials),
         importance=_importance(study, len(complete)),
         candidates=tuple(candidates),
-        chosen=chosen.number,
-        point=chosen.point,
+        chosen=number,
+        point=point,
         own=place_of(search.cell(None), search.space),
-        boundary=tuple(at_boundary(search.space, chosen.point)),
+        boundary=tuple(at_boundary(search.space, point)),
     )
 
 

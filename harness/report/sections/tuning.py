@@ -75,8 +75,8 @@ def _lead(data: ReportData, record: TuningRecord) -> str:
         f"Each method had {times} per setup by Optuna's {record.sampler} (pruner: "
         f"{record.pruner}) with the same budget of {count(first.budget)} environment steps, "
         f"{record.seeds_per_trial} tuning runs per trial, judged by {record.estimand} on held-out "
-        "contexts of their own. The best were run again on fresh tuning seeds, and the best of "
-        f"those was chosen. Evaluation seeds were never seen. {unit}"
+        "contexts of their own. The best were run again on fresh tuning seeds beside the study's "
+        f"own configuration, and the best there was chosen. Evaluation seeds were never seen. {unit}"
     )
 
 
@@ -188,7 +188,8 @@ def _importance(shares: Mapping[str, float]) -> str:
 
 
 def _point(point: Mapping[str, object]) -> str:
-    return ", ".join(f"{SHORT.get(name, name)} = {_value(v)}" for name, v in point.items())
+    shown = ", ".join(f"{SHORT.get(name, name)} = {_value(v)}" for name, v in point.items())
+    return shown or "the study's own"
 
 
 def _value(value: object) -> str:
