@@ -19,9 +19,6 @@ from pacebench.harness.analysis.scores import MEASURED, MISSING, SCORES, UNRESOL
 from pacebench.harness.records import Status
 from pacebench.harness.study.models import Comparison, CurriculumEntry, Study, Tuned
 
-# Fewer independent searches than this say nothing about searching.
-LEAST_REPLICATES = 5
-
 
 @dataclass(frozen=True)
 class Units:
@@ -40,14 +37,10 @@ class Units:
     @classmethod
     def of(cls, study: Study) -> Units | None:
         """Returns the searches of a study; None where its runs are the observations."""
-        origins = {entry.shown: entry.tuned for entry in study.curricula if entry.tuned}
-        counts = [
-            len({o.replicate for o in origins.values() if o.method == method})
-            for method in {o.method for o in origins.values()}
-        ]
-        if not counts or min(counts) < LEAST_REPLICATES:
+        if not study.by_search:
             return None
-        return cls(_one_entry_per_method(study), origins, min(counts))
+        origins = {entry.shown: entry.tuned for entry in study.curricula if entry.tuned}
+        return cls(_one_entry_per_method(study), origins, study.replicates)
 
     def scored(self, runs: pd.DataFrame, budget: int) -> pd.DataFrame:
         """Returns one row per observation; a search with an unknown run is unknown."""
@@ -81,17 +74,10 @@ class Units:
         units["how"] = np.where(known, MEASURED, UNRESOLVED)
         return pd.concat([self._untouched(curves), units], ignore_index=True)
 
-    def updates(self, updates: pd.DataFrame, study: Study) -> pd.DataFrame:
-        """Returns every update under its method's name, with runs of two searches kept apart."""
-        if updates.empty:
-            return updates
-        table = updates.copy()
-        numbers = {label: o.replicate for label, o in self.origins.items()}
-        first = table["label"].map(numbers).fillna(0).astype(int) * study.seeds.count
-        table["seed"] = table["seed"] + first
+    def updates(self, updates: pd.DataFrame) -> pd.DataFrame:
+        """Returns every update under its method's name."""
         names = {label: o.method for label, o in self.origins.items()}
-        table["label"] = table["label"].map(lambda label: names.get(label, label))
-        return table
+        return updates.assign(label=updates["label"].map(lambda label: names.get(label, label)))
 
     def _untouched(self, table: pd.DataFrame) -> pd.DataFrame:
         return table[~table["label"].isin(list(self.origins))]

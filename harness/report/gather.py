@@ -59,7 +59,7 @@ def report_data(
     if units is not None:
         compared = units.study
         scored, curves = units.scored(runs, study.budget), units.curves(curves)
-        updates = units.updates(updates, study)
+        updates = units.updates(updates)
     root = study_sequence(study.seeds.root, StudyRole.BOOTSTRAP, 0)
     table = ScoreTable(compared, scales, scored, root)
     analysis = analyse(table, standing(frozen, study, results.runs, history, changes))

@@ -30,15 +30,18 @@ def expand(study: Study, counts: Counts | None = None) -> list[PlannedRun]:
     """
     runs = []
     for setup in study.setups:
-        # Every method gets the same seeds.
-        seeds = [
-            RunSeed(root=study.seeds.root, role=StudyRole.EVALUATE, setup=setup, index=i)
-            for i in range(study.seeds.most(setup))
-        ]
         for entry in study.curricula:
             cell = resolve_cell(study, entry, setup)
-            count = len(seeds) if counts is None else counts[entry.shown, setup]
-            runs += [PlannedRun(label=entry.shown, cell=cell, seed=s) for s in seeds[:count]]
+            count = study.seeds.most(setup) if counts is None else counts[entry.shown, setup]
+            # Every method gets the same seeds, but every search seeds of its own: two that chose
+            # alike would otherwise be one observation counted twice.
+            apart = entry.tuned.replicate if entry.tuned and study.by_search else 0
+            first = apart * study.seeds.count
+            seeds = [
+                RunSeed(root=study.seeds.root, role=StudyRole.EVALUATE, setup=setup, index=i)
+                for i in range(first, first + count)
+            ]
+            runs += [PlannedRun(label=entry.shown, cell=cell, seed=seed) for seed in seeds]
     return runs
 
 

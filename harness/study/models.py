@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -82,6 +83,10 @@ class SetupChange(Frozen):
             threshold=other.threshold if self.threshold is None else self.threshold,
             options={**other.options, **self.options},
         )
+
+
+# Fewer independent searches than this say nothing about searching.
+LEAST_REPLICATES = 5
 
 
 class Tuned(Frozen):
@@ -377,6 +382,17 @@ class Study(Frozen):
     def declared_names(self) -> tuple[str, ...]:
         """The setups that the study declares itself."""
         return tuple(entry.name for entry in self.declared)
+
+    @property
+    def replicates(self) -> int:
+        """Independent searches per tuned method, the fewest; 0 where none was tuned."""
+        origins = {(e.tuned.method, e.tuned.replicate) for e in self.curricula if e.tuned}
+        return min(Counter(method for method, _ in origins).values(), default=0)
+
+    @property
+    def by_search(self) -> bool:
+        """Whether a search, with its training runs, is one observation."""
+        return self.replicates >= LEAST_REPLICATES
 
     @property
     def labels(self) -> tuple[str, ...]:

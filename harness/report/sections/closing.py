@@ -14,7 +14,6 @@ from pacebench.harness.analysis import freeze
 from pacebench.harness.analysis.deviations import code_changes
 from pacebench.harness.analysis.scores import UNRESOLVED
 from pacebench.harness.analysis.table import tally
-from pacebench.harness.analysis.units import LEAST_REPLICATES
 from pacebench.harness.analysis.verdicts import Verdict
 from pacebench.harness.report import document as doc
 from pacebench.harness.report import words
@@ -29,6 +28,7 @@ from pacebench.harness.report.tables import (
     number,
     percent,
 )
+from pacebench.harness.study.models import LEAST_REPLICATES
 
 # Held-out contexts that the protocol asks for.
 LEAST_CONTEXTS = 100

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from pacebench.harness.analysis.units import LEAST_REPLICATES
 from pacebench.harness.report import document as doc
 from pacebench.harness.report.data import ReportData
 from pacebench.harness.report.figure import Figure
@@ -19,6 +18,7 @@ from pacebench.harness.report.figures.axis import Axis
 from pacebench.harness.report.figures.panels import FloatArray, Line, Panel, PanelPlot
 from pacebench.harness.report.palette import Style
 from pacebench.harness.report.tables import CELL, MINUS, Column, Table, count, counts, fixed, number
+from pacebench.harness.study.models import LEAST_REPLICATES
 from pacebench.harness.tuning.record import SearchRecord, TuningRecord
 
 SHORT = {"epsilon": "ε", "threshold": "V₋", "std_floor_ratio": "std floor"}
@@ -71,12 +71,15 @@ def _lead(data: ReportData, record: TuningRecord) -> str:
         else f"With fewer than {LEAST_REPLICATES} searches per method, every claim about a tuned "
         "method is conditional on these configurations."
     )
+    own = sum(search.chosen is None for search in record.searches)
+    of = len(record.searches)
+    kept = f", in {own} of {of} searches the study's own configuration" if own else ""
     return (
         f"Each method had {times} per setup by Optuna's {record.sampler} (pruner: "
         f"{record.pruner}) with the same budget of {count(first.budget)} environment steps, "
         f"{record.seeds_per_trial} tuning runs per trial, judged by {record.estimand} on held-out "
-        "contexts of their own. The best were run again on fresh tuning seeds beside the study's "
-        f"own configuration, and the best there was chosen. Evaluation seeds were never seen. {unit}"
+        "contexts of their own. The best were run again on fresh tuning seeds, and the best of "
+        f"those was chosen{kept}. Evaluation seeds were never seen. {unit}"
     )
 
 

@@ -46,7 +46,9 @@ def test_same_seed_same_trials_and_a_tuned_study_that_runs(tmp_path: Path) -> No
     assert tuned.name == "tiny.tuned"
     spgl = next(entry for entry in tuned.curricula if entry.shown == "spgl")
     (found,) = (s for s in first.record.searches if s.method == "spgl")
-    assert spgl.on("point-mass-2").epsilon == found.point["epsilon"]
+    # The study's own ε is where the hill is highest, so no trial is better.
+    assert (found.chosen, found.point, found.gain) == (None, {}, 0)
+    assert (spgl.on("point-mass-2").epsilon, found.own["epsilon"]) == (None, 0.05)
     assert spgl.tuned is not None
     pointed = first.study_file.parent / spgl.tuned.record
     assert read_record(pointed) == first.record
@@ -93,7 +95,10 @@ def test_methods_that_fail_score_the_floor_and_are_counted(tmp_path: Path) -> No
     assert failed
     assert all(t.state == "COMPLETE" and t.value is not None and t.value < 0.1 for t in failed)
     assert search.states()["runs at the floor"] == 3 * len(failed)
+    assert search.chosen is not None
     assert search.point["epsilon"] <= 0.05
+    (spgl,) = (e for e in load_study(summary.study_file).curricula if e.shown == "spgl")
+    assert spgl.on("point-mass-2").epsilon == search.point["epsilon"]
 
 
 @pytest.mark.slow
@@ -163,6 +168,7 @@ def test_pure_noise_canary(tmp_path: Path) -> None:
     anchors = envs.setup("point-mass-2").anchors
     assert anchors is not None
     scores = np.array([anchors.normalise(mean) for mean in means])
+    # Searches that chose alike have seeds of their own all the same.
     assert len(scores) == 12 * 3
     # U(0, 1) draws: standard error 0.29/√36; four of them make a false alarm a rarity.
     assert abs(scores.mean() - 0.5) < 4 * 0.289 / len(scores) ** 0.5
