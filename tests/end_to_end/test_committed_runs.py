@@ -16,7 +16,7 @@ from pacebench.harness.store.runs import record_digest
 from pacebench.harness.store.store import RunStore
 from tests.end_to_end.committed import ROOT, copied
 
-FINISHED = ("field", "paper", "rule")
+FINISHED = ("field", "paper", "rule", "solver")
 
 
 @pytest.fixture(params=FINISHED)
