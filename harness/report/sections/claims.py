@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -83,7 +84,7 @@ def contrasts(data: ReportData) -> list[RowPlot]:
             title,
             f"Dot and bar: difference and its interval. Shaded: differences below "
             f"{size}the smallest effect of interest.",
-            Axis.over(values, f"difference in {mine[0].measure}"),
+            _few_numbers(Axis.over(values, f"difference in {mine[0].measure}")),
             rows,
             zone=(-effect, effect),
             references=[0.0],
@@ -92,6 +93,17 @@ def contrasts(data: ReportData) -> list[RowPlot]:
         )
         found.append(data.figure(plot))
     return found
+
+
+def _few_numbers(axis: Axis) -> Axis:
+    """Returns an axis with every second number left out, but for 0, where there are many.
+
+    Several contrasts stand side by side, and four numbers would run into each other.
+    """
+    if len(axis.ticks) <= 3:
+        return axis
+    step = axis.ticks[1] - axis.ticks[0]
+    return replace(axis, ticks=tuple(t for t in axis.ticks if round(t / step) % 2 == 0))
 
 
 def _contrast(data: ReportData, item: ComparisonResult) -> Row:
