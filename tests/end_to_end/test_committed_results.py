@@ -14,7 +14,7 @@ from pacebench.harness import report
 from tests.end_to_end.committed import RESULTS, ROOT, copied
 
 # Studies that a later one asks again: their reports are made again by `make validate` alone.
-SUPERSEDED = {"field.only-point-mass-2d-point-mass-2.224e8f", "point-mass"}
+SUPERSEDED = {"field.only-point-mass-2d-point-mass-2.224e8f", "point-mass", "point-mass-spdl"}
 
 
 def _committed() -> list[Path]:
@@ -22,6 +22,13 @@ def _committed() -> list[Path]:
     command = ["git", "ls-files", "results/*/report/report.md"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     return [(ROOT / line).parents[1] for line in listed.stdout.splitlines()]
+
+
+def test_superseded_studies_are_marked() -> None:
+    text = (RESULTS / "README.md").read_text(encoding="utf-8")
+    marked = text[text.index("\nSuperseded") :]
+    assert all(f"`{study}`" in marked for study in SUPERSEDED)
+    assert {folder.name for folder in _committed()} >= SUPERSEDED
 
 
 @pytest.mark.slow

@@ -1,12 +1,16 @@
 """What docs/findings.md and the README say is what the committed tables hold.
 
-Rows of verdicts and of the published tables are asked for as they must stand there, so that what a
-failing test prints can be pasted.
+Verdicts in prose speak one language, "`a` is better than `b` on `setup` in return", which is read
+here; every interval in prose must stand in some committed table. Rows of verdicts and of the
+published tables are asked for as they must stand there, so that what a failing test prints can be
+pasted.
 """
 
 from __future__ import annotations
 
 import csv
+import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +24,22 @@ TEXT = (ROOT / "docs/findings.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DECIDED = ("better", "worse", "equivalent", "not worse")
 
+_VERBS = {
+    "is better than": "better",
+    "is worse than": "worse",
+    "is equivalent to": "equivalent",
+    "is not worse than": "not worse",
+    "is undecided against": "undecided",
+}
+_PLACE = r"`[a-z0-9-]+`(?: in (?:return|solved runs|success)(?: and solved runs)?)?"
+_CLAIM = re.compile(
+    rf"`([^`]+)` ({'|'.join(_VERBS)}) `([^`]+)` on ({_PLACE}(?:(?:, | and ){_PLACE})*)"
+    r"( by a t-test alone)?"
+)
+# What a sentence that tells a verdict has in it.
+_TELLING = re.compile("|".join(_VERBS))
+Claim = tuple[str, str, str, str, str, bool]  # a, b, setup, estimand, verdict, by a t-test alone
+
 
 def section(title: str) -> str:
     start = TEXT.index(f"\n## {title}") + 1
@@ -30,15 +50,18 @@ def section(title: str) -> str:
 def rows(study: str, table: str) -> list[dict[str, str]]:
     folder = RESULTS / study
     folder = folder / "report" if (folder / "report").is_dir() else folder
-    with (folder / "tables" / f"{table}.csv").open(encoding="utf-8") as file:
+    return _read(folder / "tables" / f"{table}.csv")
+
+
+def _read(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
 def verdict(row: dict[str, str], *, several: bool) -> str:
     """A weighted verdict as a row of a document."""
     digits = 1 if row["estimand"] == "return" else 2
-    mean, low, high = (f"{float(row[key]):.{digits}f}" for key in ("difference", "low", "high"))
-    numbers = f"{mean} ({low} to {high})".replace("-", "−")
+    numbers = _interval(row, digits)
     word = f"**{row['verdict']}**" if row["verdict"] in DECIDED else row["verdict"]
     if row["interval_kind"] != "confidence-sequence":
         word += " by a t-test alone"
@@ -51,6 +74,104 @@ def verdicts(study: str) -> list[str]:
     found = rows(study, "verdicts")
     several = len({row["estimand"] for row in found}) > 1
     return [verdict(row, several=several) for row in found]
+
+
+def claims(text: str, estimand: str) -> Iterator[Claim]:
+    """Yields the verdicts that a text tells; of `estimand` where it names none."""
+    for a, verb, b, where, by_model in _CLAIM.findall(text):
+        for place in re.findall(_PLACE, where):
+            setup, _, measures = place.partition(" in ")
+            for measure in measures.split(" and ") if measures else [estimand]:
+                name = measure.removesuffix(" runs")
+                yield a, b, setup.strip("`"), name, _VERBS[verb], bool(by_model)
+
+
+def decided(study: str) -> set[Claim]:
+    """Returns the weighted verdicts of a study as claims."""
+    return {
+        (
+            row["method"],
+            row["control"],
+            row["setup"],
+            row["estimand"],
+            row["verdict"],
+            row["interval_kind"] != "confidence-sequence" and row["verdict"] in DECIDED,
+        )
+        for row in rows(study, "verdicts")
+    }
+
+
+ANSWERS = {
+    "Does SPGL beat training on the target": ("paper", {("spgl", "default")}),
+    "Does it match SPDL": ("paper", {("spgl", "spdl")}),
+    "Which part of it helps": (
+        "rule",
+        {
+            ("recover", "hold"),
+            ("closed form", "solver"),
+            ("alike", "crossed"),
+            ("spgl recover", "linear"),
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("title", ANSWERS)
+def test_an_answer_tells_every_verdict_and_no_other(title: str) -> None:
+    study, pairs = ANSWERS[title]
+    (bold,) = re.findall(r"^\*\*(.*?)\*\*", section(title), re.MULTILINE)
+    expected = {claim for claim in decided(study) if claim[:2] in pairs}
+    assert expected
+    assert set(claims(bold, "return")) == expected
+
+
+def test_every_sentence_that_tells_a_verdict_is_read() -> None:
+    known = set().union(*(decided(path.parents[2].name) for path in _verdict_tables()))
+    for text in (TEXT, README):
+        told = list(claims(text, "return"))
+        assert len(_TELLING.findall(text)) == len(_CLAIM.findall(text))
+        assert set(told) <= known
+
+
+def test_on_how_many_setups_an_answer_holds() -> None:
+    found = decided("paper")
+    setups = {claim[2] for claim in found}
+    for pair, verdict in ((("spgl", "default"), "better"), (("spgl", "spdl"), "equivalent")):
+        where = {c[2] for c in found if c[:2] == pair and c[4] == verdict and not c[5]}
+        assert (len(where), len(setups)) == (1, 4)  # "on one setup of four"
+    assert not [c for c in found if c[4] == "worse"]  # "on none is it shown to be worse"
+    undecided = {c[:3] for c in decided("rule") if c[4] == "undecided"}
+    for a, b in (("recover", "hold"), ("closed form", "solver")):
+        assert {(a, b, s) for s in ("point-mass-2", "ball-catching")} <= undecided
+
+
+def _verdict_tables() -> list[Path]:
+    return sorted(RESULTS.glob("*/report/tables/verdicts.csv"))
+
+
+def test_every_interval_stands_in_a_committed_table() -> None:
+    """A difference or a factor with its interval, in prose and in tables that are not asked for."""
+    known = {"0.63 (−0.16 to 0.79"}  # eight runs of the paper's kind, computed in its sentence
+    for path in RESULTS.glob("*/report/tables/*.csv"):
+        for row in _read(path):
+            if row.get("difference") and row.get("low"):
+                known |= {_interval(row, digits) for digits in (1, 2)}
+    for row in [*rows("overhead", "headline"), *rows("overhead", "training")]:
+        known |= {factor(row, field) for field in ("total", "ratio") if row.get(field)}
+    known = {interval.rstrip(")") for interval in known}
+    known |= set(_intervals((RESULTS / "overhead" / "report.md").read_text(encoding="utf-8")))
+    for text in (TEXT, README):
+        assert set(_intervals(text)) <= known
+
+
+def _intervals(text: str) -> Iterator[str]:
+    for mean, low, high in re.findall(r"(−?[\d. ]*\d) \((−?[\d. ]+) to (−?[\d. ]*\d)", text):
+        yield f"{mean.strip()} ({low} to {high}"
+
+
+def _interval(row: dict[str, str], digits: int) -> str:
+    numbers = (f"{float(row[key]):.{digits}f}" for key in ("difference", "low", "high"))
+    return "{} ({} to {})".format(*numbers).replace("-", "−")
 
 
 @pytest.mark.parametrize(
@@ -81,8 +202,7 @@ def test_the_first_evidence_is_that_of_the_tables() -> None:
 
 
 def test_the_published_tables_stand_beside_ours() -> None:
-    with (ROOT / "docs/spgl-paper.csv").open(encoding="utf-8") as file:
-        published = list(csv.DictReader(file))
+    published = _read(ROOT / "docs/spgl-paper.csv")
     text = section("The paper's tables beside ours")
     ours = {
         (name, row["method"]): row
@@ -92,6 +212,70 @@ def test_the_published_tables_stand_beside_ours() -> None:
     assert len(ours) == len(published)
     expected = [beside(row, ours[row["setup"], row["method"]]) for row in published]
     assert [line for line in text.splitlines() if line.startswith("| `")] == expected
+
+
+@pytest.mark.parametrize("setup", ["ball-catching", "point-mass-1", "point-mass-2"])
+def test_means_of_the_parts_are_those_of_the_table(setup: str) -> None:
+    means = {row["method"]: float(row["mean"]) for row in rows("rule", f"results-{setup}")}
+    ordered = sorted(means.items(), key=lambda item: -item[1])
+    told = ", ".join(f"`{method}` {mean:.1f}" for method, mean in ordered)
+    assert f"- `{setup}`: {told}.\n" in section("Which part of it helps")
+
+
+def test_the_published_solver_did_what_the_tables_say() -> None:
+    text = section("Does it match SPDL")
+    for setup in ("point-mass-1", "point-mass-2", "ball-catching", "lunar-lander"):
+        means = {row["method"]: float(row["mean"]) for row in rows("solver", f"results-{setup}")}
+        a, b, c = (means[name] for name in ("spdl published", "spdl", "spgl"))
+        assert f"{a:.1f}, {b:.1f} and {c:.1f} on `{setup}`" in text
+    unused = {(row["setup"], row["method"]): row for row in rows("solver", "curriculum-behaviour")}
+    one, two = (unused[f"point-mass-{i}", "spdl published"] for i in (1, 2))
+    assert one["updates"] == two["updates"]
+    assert f"{one['rejected']} and {two['rejected']} of {_spaced(one['updates'])} updates" in text
+    assert all(row["rejected"] == "0" for row in unused.values() if row["method"] == "spdl")
+    assert {row["verdict"] for row in rows("solver", "verdicts")} == {"undecided"}
+
+
+def _spaced(number: str) -> str:
+    return f"{int(number):,}".replace(",", " ")
+
+
+def test_who_arrives_at_the_target_is_what_the_tables_count() -> None:
+    text = section("Convergence to the target")
+    found = {
+        (row["setup"], row["method"]): row
+        for study in ("paper", "rule")
+        for row in rows(study, "curriculum-behaviour")
+    }
+
+    def ended(setup: str, method: str) -> str:
+        row = found[setup, method]
+        return f"{row['on_target']} of {row['runs']}"
+
+    for setup in ("point-mass-1", "point-mass-2", "lunar-lander", "ball-catching"):
+        both = [ended(setup, method) for method in ("spgl", "spdl")]
+        assert any(f"{both[0]}{between}{both[1]}" in text for between in _BETWEEN), (setup, both)
+    for method in ("spgl recover", "spdl recover", "spgl hold", "spdl hold"):
+        assert re.search(rf"{ended('point-mass-2', method)} (runs )?of `{method}`", text), method
+    steps = float(found["ball-catching", "spgl"]["performance"])
+    holds = float(found["ball-catching", "spdl"]["hold"])
+    assert f"{steps:.0%}".replace("%", " %") in text
+    assert f"{holds:.0%}".replace("%", " %") in text
+
+
+_BETWEEN = (" runs of `spgl` and ", " and ")
+
+
+def test_the_budget_is_overdrawn_as_the_tables_count() -> None:
+    lines = [x for x in section("The budget").splitlines() if x.startswith("| `")]
+    found = {(r["setup"], r["method"]): r for r in rows("rule", "curriculum-behaviour")}
+    for line in lines:
+        method, promise, *cells = (cell.strip(" `") for cell in line.split("|")[1:-1])
+        here = [found[s, method] for s in ("ball-catching", "point-mass-1", "point-mass-2")]
+        counted = [f"{_spaced(r['violations'])} of {_spaced(r['moved'])}" for r in here]
+        assert cells == [*counted, f"{max(float(r['largest_ratio']) for r in here):.2f} ε"]
+        assert promise == here[0]["promise"]
+    assert len(lines) == 4
 
 
 def test_levels_are_those_of_the_table() -> None:
