@@ -77,25 +77,30 @@ def in_order(study: Study, items: Iterable[ComparisonResult]) -> list[Comparison
 
 def _clauses(study: Study, decided: Sequence[ComparisonResult]) -> list[str]:
     """Returns who is what against whom, those of one sort together."""
-    groups: dict[tuple[Verdict, str, tuple[str, str], bool], list[str]] = {}
+    groups: dict[tuple[str, str, tuple[str, str], bool], list[str]] = {}
     several = len({item.question.estimand for item in decided}) > 1
     # Who is better comes first: only so many clauses are read.
     for item in sorted(decided, key=lambda c: c.verdict not in (Verdict.BETTER, Verdict.WORSE)):
         q = item.question
         fixed_second = q.b == study.control
         kept, listed = (q.b, q.a) if fixed_second else (q.a, q.b)
-        place = (q.scope, item.measure if several else "")
-        key = (item.verdict, kept, place, fixed_second)
-        groups.setdefault(key, []).append(listed)
-    merged: dict[tuple[Verdict, str, tuple[str, ...], bool], list[tuple[str, str]]] = {}
-    for (verdict, kept, place, fixed_second), listed_ in groups.items():
-        merged.setdefault((verdict, kept, tuple(listed_), fixed_second), []).append(place)
+        place = (q.scope, q.estimand if several else "")
+        said = ("by a t-test alone " if _by_model(item) else "") + _VERBS[item.verdict]
+        groups.setdefault((said, kept, place, fixed_second), []).append(listed)
+    merged: dict[tuple[str, str, tuple[str, ...], bool], list[tuple[str, str]]] = {}
+    for (said, kept, place, fixed_second), listed_ in groups.items():
+        merged.setdefault((said, kept, tuple(listed_), fixed_second), []).append(place)
     found = []
-    for (verdict, kept, others, fixed_second), places in merged.items():
+    for (said, kept, others, fixed_second), places in merged.items():
         first, second = (_and(others), kept) if fixed_second else (kept, _and(others))
         verb = "are" if fixed_second and len(others) > 1 else "is"
-        found.append(f"{_places(places)} {first} {verb} {_VERBS[verdict]} {second}")
+        found.append(f"{_places(places)} {first} {verb} {said} {second}")
     return found
+
+
+def _by_model(item: ComparisonResult) -> bool:
+    """Says whether a verdict rests on a t-test, for want of a range of the scores."""
+    return item.interval is None and item.verdict is not Verdict.UNDECIDED
 
 
 def _nearness(item: ComparisonResult) -> float:
@@ -122,9 +127,9 @@ def _places(places: Sequence[tuple[str, str]]) -> str:
     """Returns setups, each with what was measured there, if that is to be said."""
     measures: dict[str, list[str]] = {}
     for scope, measure in places:
-        measures.setdefault(scope, []).extend([f"in {measure}"] if measure else [])
+        measures.setdefault(scope, []).extend([measure] if measure else [])
     return " and ".join(
-        " ".join([_place(s), _and(m)] if m else [_place(s)]) for s, m in measures.items()
+        _place(s) + (f" ({', '.join(m)})" if m else "") for s, m in measures.items()
     )
 
 
@@ -139,11 +144,17 @@ class Chip:
 
     word: str  # the verdict
     tip: str  # the sentence behind it
+    by_model: bool = False  # whether it rests on a t-test alone
 
     @property
     def sign(self) -> str:
         """The verdict as one character."""
         return SIGNS[self.word]
+
+    @property
+    def text(self) -> str:
+        """The verdict as it is shown."""
+        return f"{self.sign} {self.word}{', t-test' if self.by_model else ''}"
 
     @property
     def tone(self) -> str:
@@ -198,7 +209,7 @@ def grid(study: Study, family: Sequence[ComparisonResult]) -> Grid:
         if control in labels:
             labels = (q.b if q.a == control else q.a,)
             word = _FLIPPED.get(word, word) if q.a == control else word
-        chip = Chip(word, item.sentence())
+        chip = Chip(word, item.sentence(), _by_model(item))
         found.setdefault(labels, {})[q.scope, q.estimand] = chip
     order = {label: place for place, label in enumerate(study.compared)}
     rows = [

@@ -88,7 +88,7 @@ def _grid(grid: Grid) -> Iterator[str]:
     yield "| " + " | ".join(escape_markdown(head) for head in heads) + " |"
     yield "|" + " --- |" * len(heads)
     for text, line in grid.lines():
-        chips = [f"{chip.sign} {chip.word}" if chip else "–" for chip in line]
+        chips = [chip.text if chip else "–" for chip in line]
         yield "| " + " | ".join([escape_markdown(text), *chips]) + " |"
 
 

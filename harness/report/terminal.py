@@ -38,7 +38,7 @@ def first_screen(
     for head in (f"against {chips.control}", *chips.heads()):
         table.add_column(Text(head), no_wrap=True)
     for text, line in chips.lines():
-        shown = [Text(f"{c.sign} {c.word}", _STYLES[c.word]) if c else Text("–") for c in line]
+        shown = [Text(c.text, _STYLES[c.word]) if c else Text("–") for c in line]
         table.add_row(Text(text), *shown)
     yield Text()
     yield table

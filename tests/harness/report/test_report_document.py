@@ -447,10 +447,20 @@ def test_many_setups_are_shown_as_rows_and_told_once_each() -> None:
     assert ["".join(row.itertext()).strip() for row in table.iter("th")][2:] == names
     better = [replace(item, verdict=Verdict.BETTER) for item in view.family]
     said = answer(view.study, better, exploratory=False)
-    share = "in mean target return and in share of runs that solve the task"
-    assert (
-        said == f"On point-mass-1 {share} and on point-mass-2 {share} spgl is better than default."
+    both = "(return, solved)"
+    assert said == f"On point-mass-1 {both} and on point-mass-2 {both} spgl is better than default."
+
+
+def test_a_verdict_by_a_t_test_alone_says_so_at_first_sight() -> None:
+    view = make_view(seeds=12, comparisons=[["spgl", "default"]])
+    known, unknown = (replace(item, verdict=Verdict.BETTER) for item in view.family)
+    family = [known, replace(unknown, interval=None)]
+    assert answer(view.study, family, exploratory=False) == (
+        "On point-mass-1 spgl is better than default; on point-mass-2 spgl is by a t-test alone "
+        "better than default."
     )
+    (row,) = grid(view.study, family).rows
+    assert [chip.text for chip in row.chips if chip] == ["▲ better", "▲ better, t-test"]
 
 
 @pytest.mark.parametrize(
