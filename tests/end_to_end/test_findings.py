@@ -278,6 +278,29 @@ def test_the_budget_is_overdrawn_as_the_tables_count() -> None:
     assert len(lines) == 4
 
 
+def test_what_t_tests_and_means_say_beside_the_verdicts() -> None:
+    """The sentences on Ball Catching and Lunar Lander that no interval from the range backs."""
+    said = {
+        (study, row["method"], row["control"]): row["model_verdict"]
+        for study in ("rule", "paper")
+        for row in rows(study, "verdicts")
+        if (row["setup"], row["estimand"]) == ("ball-catching", "return")
+    }
+    parts = section("Which part of it helps")
+    assert "a t-test calls the closed form worse than the solver" in parts
+    assert said["rule", "closed form", "solver"] == said["rule", "alike", "crossed"] == "worse"
+    means = {row["method"]: float(row["mean"]) for row in rows("rule", "results-ball-catching")}
+    four = [
+        means[f"{method} {step}"] for method in ("spdl", "spgl") for step in ("recover", "hold")
+    ]
+    assert max(four) == means["spdl recover"]
+    assert min(four) == means["spgl recover"] < means["linear"]
+    assert "a t-test calls SPGL worse there" in section("The paper's tables beside ours")
+    assert said["paper", "spgl", "spdl"] == "worse"
+    lander = {row["method"]: float(row["mean"]) for row in rows("paper", "results-lunar-lander")}
+    assert min(lander, key=lambda method: lander[method]) == "spgl"
+
+
 def test_levels_are_those_of_the_table() -> None:
     text = section("The paper's tables beside ours")
     levels = [line for line in text.splitlines() if line.startswith("- **Levels differ")]
@@ -323,6 +346,12 @@ def test_means_of_the_field_are_those_of_the_table(setup: str, unnamed: set[str]
     prose = prose[prose.index("What follows") :]
     for method in means.keys() - unnamed:
         assert f"{means[method]:.1f}" in prose, method
+
+
+def test_how_often_the_task_with_two_modes_is_solved() -> None:
+    found = {r["method"]: r for r in rows("field", "solved") if r["setup"] == "point-mass-2d"}
+    a, b = (f"{found[m]['solved']} of {found[m]['seeds']}" for m in ("currot", "spgl-mixture"))
+    assert f"{a} runs of `currot` and {b} of `spgl-mixture` solve it" in section("The field's")
 
 
 def test_how_often_both_modes_are_held() -> None:
