@@ -33,6 +33,9 @@ def test_superseded_studies_are_marked() -> None:
     text = (RESULTS / "README.md").read_text(encoding="utf-8")
     marked = text[text.index("\nSuperseded") :]
     assert all(f"`{study}`" in marked for study in SUPERSEDED)
+    for path in (ROOT / "studies").glob("*.yaml"):
+        said = path.read_text(encoding="utf-8").startswith("# Superseded by ")
+        assert said == (path.stem in SUPERSEDED), path
     assert {folder.name for folder in _committed()} >= SUPERSEDED
 
 
