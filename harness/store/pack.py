@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pacebench.harness.errors import UserError
+from pacebench.harness.store.elsewhere import elsewhere
 from pacebench.harness.store.files import make_folder, storage, write_atomic, write_together
 from pacebench.harness.store.runs import (
     DIAGNOSED,
@@ -22,7 +23,6 @@ from pacebench.harness.store.study_files import (
     MANIFEST,
     RECORD,
     StudyFiles,
-    elsewhere,
     write_archive,
 )
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
-import json
 import os
 import re
 import struct
@@ -18,11 +17,10 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import IO, Annotated, BinaryIO
-
-from pydantic import StringConstraints, TypeAdapter, ValidationError
+from typing import IO, BinaryIO
 
 from pacebench.harness.errors import UserError
+from pacebench.harness.store.elsewhere import ELSEWHERE, elsewhere, left_runs
 from pacebench.harness.store.files import write_atomic
 from pacebench.harness.store.reading import (
     BadFileError,
@@ -41,8 +39,6 @@ LEDGER = "ledger.jsonl"
 FOLDERS = ("runs", "quarantine", "leases", "attempts")
 # Of all files of an archive together; more than any study has, and less than would fill a disk.
 _LARGEST = 64 * 2**30
-# The runs of an archive that are left to other studies, by their names.
-ELSEWHERE = "elsewhere.json"
 _RUN_FILES = (
     RECORD,
     "evaluations.parquet",
@@ -57,10 +53,6 @@ _PACKED = re.compile(
     rf"(manifest\.json|plan\.json|ledger\.jsonl|{re.escape(ELSEWHERE)}|"
     rf"runs/[0-9a-f]{{1,64}}/({'|'.join(map(re.escape, _RUN_FILES))}))"
 )
-_Left = dict[
-    Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")],
-    list[Annotated[str, StringConstraints(pattern="^[0-9a-f]{1,64}$")]],
-]
 # How long the name and the rest of the head before each packed file are.
 _LENGTHS = struct.Struct("<26xHH")
 # What the standard library raises on a damaged archive.
@@ -139,8 +131,8 @@ class StudyFiles:
 
     def _find_keepers(self) -> None:
         try:
-            left = TypeAdapter(_Left).validate_json(self.read_packed(ELSEWHERE))
-        except (ValidationError, BadFileError):
+            left = left_runs(self.read_packed(ELSEWHERE))
+        except (ValueError, BadFileError):
             raise UserError(f"{self.archive}: is damaged; its {ELSEWHERE} names no runs.") from None
         folder = self.archive.parent if self.archive.name == ARCHIVE else self.folder
         for study, run_ids in left.items():
@@ -237,9 +229,8 @@ class StudyFiles:
         if gone:
             rest = {name: self.read_packed(name) for name in self.packed - gone}
             if ELSEWHERE in gone:
-                rest |= elsewhere(
-                    {i: k.folder.name for i, k in self._keepers.items() if i != run_id}
-                )
+                keepers = {i: k.folder.name for i, k in self._keepers.items() if i != run_id}
+                rest |= elsewhere(keepers)
             write_archive(self.archive, rest)
             self.reopen()
 
@@ -295,14 +286,6 @@ def _content(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
     if len(data) != info.file_size or zlib.crc32(data) != info.CRC:
         raise zipfile.BadZipFile(f"{info.filename} is not what was packed")
     return data
-
-
-def elsewhere(keepers: Mapping[str, str]) -> dict[str, bytes]:
-    """Returns the file that says which runs are left to which study, if any are."""
-    left: dict[str, list[str]] = {}
-    for run_id, study in sorted(keepers.items()):
-        left.setdefault(study, []).append(run_id)
-    return {ELSEWHERE: json.dumps(left, indent=1).encode() + b"\n"} if left else {}
 
 
 def write_archive(path: Path, contents: Mapping[str, bytes]) -> None:

@@ -6,7 +6,8 @@ import json
 import shutil
 from pathlib import Path
 
-from pacebench.harness.store.study_files import ARCHIVE, ELSEWHERE, StudyFiles
+from pacebench.harness.store.elsewhere import ELSEWHERE
+from pacebench.harness.store.study_files import ARCHIVE, StudyFiles
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"

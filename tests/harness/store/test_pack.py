@@ -12,11 +12,12 @@ import pytest
 from pacebench.harness.errors import UserError
 from pacebench.harness.records import DIAGNOSTIC_COLUMNS
 from pacebench.harness.runner.snapshot import look
+from pacebench.harness.store.elsewhere import ELSEWHERE
 from pacebench.harness.store.load import load_results
 from pacebench.harness.store.pack import pack, unpack
 from pacebench.harness.store.runs import DIAGNOSED, BadRunError
 from pacebench.harness.store.store import RunStore
-from pacebench.harness.store.study_files import ARCHIVE, ELSEWHERE, StudyFiles, write_archive
+from pacebench.harness.store.study_files import ARCHIVE, StudyFiles, write_archive
 from pacebench.harness.store.tables import TIMING_COLUMNS
 from tests.harness.runner.plans import launch_at, plan_cell
 from tests.harness.store.samples import sample_result
