@@ -38,7 +38,7 @@ def tune(
 ) -> None:
     """Search ε, V₋ and the like for each method with the same budget, and write a tuned study.
 
-    The same command resumes. Example: [bold]pacebench tune studies/point-mass-tuning.yaml[/bold]
+    The same command resumes. Example: [bold]pacebench tune studies/tuned.yaml[/bold]
     """
     from contextlib import nullcontext
 

@@ -29,12 +29,25 @@ _CLAUSES = 4  # that one can read in a sentence
 MOST_COLUMNS = 3  # of verdicts, beside the intervals behind them
 
 
-def answer(study: Study, family: Sequence[ComparisonResult], *, exploratory: bool) -> str:
-    """Returns what the weighted comparisons of a study say, in one sentence."""
+def answer(
+    study: Study,
+    family: Sequence[ComparisonResult],
+    *,
+    exploratory: bool,
+    unit: str = "seeds",
+) -> str:
+    """Returns what the weighted comparisons of a study say, in one sentence.
+
+    Args:
+        study: The study, one entry per method.
+        family: Its weighted comparisons.
+        exploratory: Whether nothing of it is a claim.
+        unit: What the observations are.
+    """
     if not family:
         return "Nothing is claimed: the study declares no comparison."
     open_ = [item for item in family if item.verdict is Verdict.UNDECIDED]
-    seeds = f"{words.extent(item.seeds for item in family)} seeds"
+    seeds = f"{words.extent(item.seeds for item in family)} {unit}"
     if len(open_) == len(family):
         nearest = max(family, key=_nearness)
         q = nearest.question

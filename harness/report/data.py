@@ -106,6 +106,11 @@ class ReportData:
         return self.study is not self.declared
 
     @property
+    def unit(self) -> str:
+        """What the observations are."""
+        return "searches" if self.by_search else "seeds"
+
+    @property
     def tuned(self) -> frozenset[str]:
         """The methods whose values a search found."""
         return frozenset(entry.shown for entry in self.study.curricula if entry.tuned)

@@ -26,11 +26,11 @@ _WIDTH = 33  # characters of a drawn interval
 
 
 def first_screen(
-    study: Study, family: Sequence[ComparisonResult], *, exploratory: bool
+    study: Study, family: Sequence[ComparisonResult], *, exploratory: bool, unit: str = "seeds"
 ) -> Iterator[RenderableType]:
     """Yields what a terminal shows of a study's weighted comparisons."""
     yield Text(study.question.strip(), style="dim")
-    yield Text(answer(study, family, exploratory=exploratory), style="bold")
+    yield Text(answer(study, family, exploratory=exploratory, unit=unit), style="bold")
     chips = grid(study, family)
     if not chips.rows:
         return
@@ -53,7 +53,8 @@ def study_screen(study: Study, root: Path) -> Iterator[RenderableType]:
     changes = results.manifest.history
     doubts = standing(freeze.load(root), study, results.runs, history, changes).doubts
     family = in_order(table.study, open_questions(table))
-    yield from first_screen(table.study, family, exploratory=bool(doubts))
+    unit = "searches" if study.by_search else "seeds"
+    yield from first_screen(table.study, family, exploratory=bool(doubts), unit=unit)
 
 
 def _contrasts(family: Sequence[ComparisonResult]) -> Table:

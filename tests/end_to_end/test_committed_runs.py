@@ -16,7 +16,7 @@ from pacebench.harness.store.runs import record_digest
 from pacebench.harness.store.store import RunStore
 from tests.end_to_end.committed import ROOT, copied
 
-FINISHED = ("field", "paper", "rule", "solver")
+FINISHED = ("field", "paper", "rule", "solver", "tuned.tuned")
 
 
 @pytest.fixture(params=FINISHED)

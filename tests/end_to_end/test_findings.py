@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from pacebench.harness import load_results
+from pacebench.harness.tuning.record import read_record
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
@@ -113,6 +114,7 @@ ANSWERS = {
             ("spgl recover", "linear"),
         },
     ),
+    "When everybody is tuned": ("tuned.tuned", {("spgl", "spdl-sqp"), ("spgl", "linear")}),
 }
 
 
@@ -180,6 +182,7 @@ def _interval(row: dict[str, str], digits: int) -> str:
         ("paper", ("Does SPGL beat training on the target", "Does it match SPDL")),
         ("rule", ("Which part of it helps",)),
         ("field", ("The field's",)),
+        ("tuned.tuned", ("When everybody is tuned",)),
     ],
 )
 def test_every_weighted_verdict_is_told(study: str, titles: tuple[str, ...]) -> None:
@@ -299,6 +302,34 @@ def test_what_t_tests_and_means_say_beside_the_verdicts() -> None:
     assert said["paper", "spgl", "spdl"] == "worse"
     lander = {row["method"]: float(row["mean"]) for row in rows("paper", "results-lunar-lander")}
     assert min(lander, key=lambda method: lander[method]) == "spgl"
+
+
+def test_what_the_searches_chose_is_in_their_record() -> None:
+    text = section("When everybody is tuned")
+    searches = read_record(RESULTS / "tuned" / "tuning" / "record.json").searches
+    chosen = {
+        method: [s for s in searches if s.method == method]
+        for method in ("linear", "spdl-sqp", "spgl")
+    }
+    assert {len(found) for found in chosen.values()} == {10}
+    unpaced, at_end = (
+        [sum(test(s) for s in chosen[method]) for method in ("spdl-sqp", "spgl")]
+        for test in (lambda s: s.point["threshold"] < 0, lambda s: "threshold" in s.boundary)
+    )
+    assert f"{unpaced[0]} of 10 searches of `spdl-sqp` and {unpaced[1]} of 10 of `spgl`" in text
+    assert f"{at_end[0]} and {at_end[1]} of them at the end of the range" in text
+    assert all(s.own_candidate.mean < 0.1 for s in chosen["linear"])  # "never gets to the target"
+    assert all(s.chosen is not None for s in searches)  # "no search kept what it began with"
+    assert f"{np.mean([s.optimism for s in searches]):.3f} more there" in text
+    means = {r["method"]: float(r["mean"]) for r in rows("tuned.tuned", "results-point-mass-1")}
+    ordered = sorted(means.items(), key=lambda item: -item[1])
+    assert "Means of return: " + ", ".join(f"`{m}` {x:.1f}" for m, x in ordered) in text
+    solved = {r["method"]: f"{r['solved']} of {r['seeds']}" for r in rows("tuned.tuned", "solved")}
+    assert f"{solved['spgl']} searches of `spgl`" in text
+    assert (
+        f"{solved['linear']} of `linear` and {solved['spdl-sqp']} of `spdl-sqp` solved it" in text
+    )
+    assert {r["model_verdict"] for r in rows("tuned.tuned", "verdicts")} == {"equivalent"}
 
 
 def test_levels_are_those_of_the_table() -> None:

@@ -188,7 +188,9 @@ def _claim(data: ReportData, item: ComparisonResult) -> doc.Claim:
     )
     doubtful = "".join(f" {words.plural(n, what)} {why}." for n, what, why in counted if n)
     strength = "confirmatory" if item.confirmatory else "exploratory"
-    units = "searches or seeds" if data.by_search else "seeds"
+    # A method that was not tuned has runs, one a seed.
+    mixed = data.by_search and not {asked.a, asked.b} <= data.tuned
+    units = "searches or seeds" if mixed else data.unit
     where = words.scope(asked.scope)
     return doc.Claim(
         outcome=item.verdict.value.replace(" ", "-"),

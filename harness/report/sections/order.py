@@ -58,7 +58,7 @@ def document(data: ReportData, sections: Sequence[SectionOf] = SECTIONS) -> doc.
         exploratory=data.analysis.exploratory,
         strength="exploratory" if data.exploratory else best,
         sections=[made for section in sections if (made := section(data)) is not None],
-        answer=answer(study, data.family, exploratory=data.exploratory),
+        answer=answer(study, data.family, exploratory=data.exploratory, unit=data.unit),
         grid=grid(study, data.family),
         contrasts=contrasts(data),
     )

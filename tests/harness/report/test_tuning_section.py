@@ -183,6 +183,7 @@ def test_every_section_can_be_made_of_searches() -> None:
     assert [s.name for s in made.sections if s.name == "learner"] == []
     assert len(made.sections) == len(SECTIONS) - 1
     assert "5 searches of 12 runs each" in " ".join(made.facts)
+    assert "after 5 searches " in made.answer.lower()
 
 
 def test_claims_about_searches_are_not_conditional() -> None:
@@ -207,6 +208,13 @@ def test_failed_runs_pull_their_search_down_and_stay_in() -> None:
     runs = made.runs[made.runs["label"] == "spgl (search 1)"]["normalised"]
     assert scores[0] == pytest.approx(runs.mean())
     assert runs.min() == made.scales["point-mass-2"].floor
+
+
+def test_searches_that_kept_the_study_s_own_configuration_are_counted() -> None:
+    kept = search(1, chosen=None, point={}, boundary=())
+    made = document(view(5, record(search(), kept)), TUNING)
+    assert "chosen, in 1 of 2 searches the study's own configuration." in texts(made, "tuning")
+    assert [row["chosen"] for row in table(made, "tuning-choice")][1] == "the study's own"
 
 
 def test_the_section_says_what_the_record_says() -> None:
