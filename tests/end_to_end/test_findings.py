@@ -337,6 +337,12 @@ def test_levels_are_those_of_the_table() -> None:
     levels = [line for line in text.splitlines() if line.startswith("- **Levels differ")]
     for row in rows("level", "results-point-mass-2"):
         assert f"{100 * float(row['success']):.0f} %" in levels[0], row["method"]
+    found = {r["method"]: r for r in rows("level-together", "results-point-mass-2")}
+    together, alone, target = (
+        f"{100 * float(found[name]['success']):.0f} %"
+        for name in ("spgl together", "as in paper", "default together")
+    )
+    assert f"({together} and {alone}), while training on the target falls to {target}" in levels[0]
 
 
 def beside(published: dict[str, str], ours: dict[str, str]) -> str:
