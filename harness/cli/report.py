@@ -56,8 +56,8 @@ def report(
         said = {"verdicts": found.verdicts(), "solved": found.solved_record()}
         say_json({**said, "exploratory": found.exploratory, "page": str(made.page)})
         return
-    said = first_screen(view.study, view.family, exploratory=view.exploratory, unit=view.unit)
-    for part in said:
+    first = first_screen(view.study, view.family, exploratory=view.exploratory, unit=view.unit)
+    for part in first:
         screen.print(part)
     for reason in found.exploratory:
         screen.print(f"Exploratory: {reason}", markup=False)
